@@ -1,0 +1,1 @@
+"""What runs on the nodes: the node agent and the job controller."""

@@ -1,0 +1,1 @@
+"""Forming rounds: pure rules, and the loop that applies them."""

@@ -1,0 +1,1 @@
+"""For the user's training script: run, checkpoint, sampler."""

@@ -1,0 +1,1 @@
+"""CloudFormation templates and user-data, produced on the laptop."""
