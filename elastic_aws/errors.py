@@ -1,4 +1,4 @@
-"""One tree of errors. Each leaf says what happened, why, and what to type next; its exit code tells scripts the kind."""
+"""One tree of errors. Each leaf says what happened, why, and what to type next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that can happen, as frozen dataclasses. `event_log` writes each as one JSON line; people's texts are made from them."""
+"""All that can happen, as frozen dataclasses; `event_log` writes each as one JSON line."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from elastic_aws.node_config import Timing
 
 MAX_NAME_LENGTH = 40
-"""Longest job name. Stack `elastic-aws-{job}` has at most 128 characters, roles that CloudFormation names from it 64."""
+"""Longest job name: CloudFormation makes role names of at most 64 characters from `elastic-aws-{job}`."""
 
 
 class Capacity(StrEnum):
@@ -58,12 +58,8 @@ class Nodes(Document):
 class Venv(Document):
     """Run in a Python of the machine image, with these packages added."""
 
-    python: str = Field(
-        default="/opt/pytorch/bin/python", description="Path of a Python with torch on the machine image."
-    )
-    requirements: tuple[str, ...] = Field(
-        default=(), description="Further packages to pip install, e.g. `timm==1.0.9`."
-    )
+    python: str = Field(default="/opt/pytorch/bin/python", description="A Python with torch on the machine image.")
+    requirements: tuple[str, ...] = Field(default=(), description="Packages to pip install, e.g. `timm==1.0.9`.")
 
 
 def _as_tuple(value: Any) -> Any:

@@ -48,7 +48,7 @@ Runtime = Annotated[VenvRuntime | ContainerRuntime, Field(discriminator="kind")]
 
 
 class Program(Frozen):
-    """What a worker runs: `script` relative to the bundle's top, or absolute inside the container image, and its arguments."""
+    """What a worker runs. `script` is relative to the bundle's top, or absolute inside the container image."""
 
     script: str
     arguments: tuple[str, ...] = ()
@@ -82,8 +82,8 @@ class Timing(Frozen):
 class NodeConfig(Frozen):
     """Everything a node needs to know before it can reach the store.
 
-    The store node has no `bundle` and no `program`. `job_prefix` is the S3 key prefix (ending in `/`) of this run of the
-    job: `status.json`, `scale.json`, `checkpoints/`. `store_endpoints` are `http(s)://host:port`.
+    The store node has no `bundle` and no `program`. `job_prefix` is the S3 key prefix (ending in `/`) of this run
+    of the job: `status.json`, `scale.json`, `checkpoints/`. `store_endpoints` are `http(s)://host:port`.
     """
 
     schema_version: Literal[1] = 1
