@@ -14,8 +14,8 @@ from elastic_aws.local_cloud.scaling_group import Group, Hook, shown_member, sho
 from elastic_aws.local_cloud.scaling_groups import ScalingGroups
 
 _SUSPENDABLE = (
-    "AZRebalance", "AddToLoadBalancer", "AlarmNotification", "HealthCheck", "InstanceRefresh", "Launch", "ReplaceUnhealthy",
-    "ScheduledActions", "Terminate",
+    "AZRebalance", "AddToLoadBalancer", "AlarmNotification", "HealthCheck", "InstanceRefresh", "Launch",
+    "ReplaceUnhealthy", "ScheduledActions", "Terminate",
 )  # fmt: skip
 
 
@@ -171,7 +171,9 @@ class LocalAutoScalingResponse(AutoScalingResponse):  # type: ignore[misc] # mot
         filters = self._get_param("Filters", [])
         tags = [tag for group in self._groups.groups.values() for tag in shown_tags(group)]
         fields = {"auto-scaling-group": "ResourceId", "key": "Key", "value": "Value"}
-        kept = [tag for tag in tags if all(tag[fields[f["Name"]]] in f["Values"] for f in filters if f["Name"] in fields)]
+        kept = [
+            tag for tag in tags if all(tag[fields[f["Name"]]] in f["Values"] for f in filters if f["Name"] in fields)
+        ]
         return ActionResult({"Tags": kept})
 
     def put_scheduled_update_group_action(self) -> ActionResult:
@@ -182,7 +184,9 @@ class LocalAutoScalingResponse(AutoScalingResponse):  # type: ignore[misc] # mot
     def describe_scheduled_actions(self) -> ActionResult:
         """DescribeScheduledActions."""
         name = self._get_param("AutoScalingGroupName")
-        actions = [action for action in self._groups.scheduled.values() if name in {None, action["AutoScalingGroupName"]}]
+        actions = [
+            action for action in self._groups.scheduled.values() if name in {None, action["AutoScalingGroupName"]}
+        ]
         return ActionResult({"ScheduledUpdateGroupActions": actions})
 
 

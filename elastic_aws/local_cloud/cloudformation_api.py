@@ -76,7 +76,9 @@ class LocalCloudFormationResponse(CloudFormationResponse):  # type: ignore[misc]
         if any(stack.name == name for stack in self._stacks.live()):
             raise ServiceException("AlreadyExistsException", f"Stack [{name}] already exists")
         template = self._template()
-        parameters = self._checked(template, {p["ParameterKey"]: p["ParameterValue"] for p in self._get_param("Parameters", [])})
+        parameters = self._checked(
+            template, {p["ParameterKey"]: p["ParameterValue"] for p in self._get_param("Parameters", [])}
+        )
         self._check_capabilities(template)
         around = self._stacks.around
         stack_id = f"arn:aws:cloudformation:{self.region}:{self.current_account}:stack/{name}/{uuid.uuid4()}"
@@ -88,7 +90,8 @@ class LocalCloudFormationResponse(CloudFormationResponse):  # type: ignore[misc]
             lock=around.lock,
             parameter_store=around.parameter_store,
             timeout=None if minutes is None else timedelta(minutes=minutes),
-            rollback=self._get_param("OnFailure", "ROLLBACK") != "DO_NOTHING" and not self._get_bool_param("DisableRollback", False),
+            rollback=self._get_param("OnFailure", "ROLLBACK") != "DO_NOTHING"
+            and not self._get_bool_param("DisableRollback", False),
         )
         self._stacks.stacks.append(stack)
         stack.create()
@@ -97,7 +100,11 @@ class LocalCloudFormationResponse(CloudFormationResponse):  # type: ignore[misc]
     def update_stack(self) -> ActionResult:
         """UpdateStack: changes what can change in place. Raises: ValidationError when nothing differs."""
         stack = self._stacks.find(self._get_param("StackName"))
-        if stack.status.endswith("_IN_PROGRESS") or stack.status in {"ROLLBACK_COMPLETE", "CREATE_FAILED", "ROLLBACK_FAILED"}:
+        if stack.status.endswith("_IN_PROGRESS") or stack.status in {
+            "ROLLBACK_COMPLETE",
+            "CREATE_FAILED",
+            "ROLLBACK_FAILED",
+        }:
             raise ValidationError(message=f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
         template = stack.template if self._get_bool_param("UsePreviousTemplate", False) else self._template()
         given = {}
@@ -205,7 +212,9 @@ class LocalCloudFormationResponse(CloudFormationResponse):  # type: ignore[misc]
         if "CAPABILITY_NAMED_IAM" in given:
             given.add("CAPABILITY_IAM")
         if missing := template.needed_capabilities() - given:
-            raise ServiceException("InsufficientCapabilitiesException", f"Requires capabilities : [{', '.join(missing)}]")
+            raise ServiceException(
+                "InsufficientCapabilitiesException", f"Requires capabilities : [{', '.join(missing)}]"
+            )
 
 
 def _shown(stack: Stack) -> dict[str, Any]:
@@ -231,7 +240,15 @@ def _shown(stack: Stack) -> dict[str, Any]:
 
 def _summary(stack: Stack) -> dict[str, Any]:
     shown = _shown(stack)
-    keys = ("StackId", "StackName", "CreationTime", "LastUpdatedTime", "DeletionTime", "StackStatus", "StackStatusReason")
+    keys = (
+        "StackId",
+        "StackName",
+        "CreationTime",
+        "LastUpdatedTime",
+        "DeletionTime",
+        "StackStatus",
+        "StackStatusReason",
+    )
     return {key: shown[key] for key in keys} | {"TemplateDescription": shown["Description"]}
 
 

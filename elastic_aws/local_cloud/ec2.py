@@ -89,7 +89,9 @@ class LocalEc2(EC2Backend):  # type: ignore[misc] # moto is untyped here
             pass
         return address
 
-    def run_instances(self, image_id: str, count: int, user_data: Any, security_group_names: list[str], **options: Any) -> Any:
+    def run_instances(
+        self, image_id: str, count: int, user_data: Any, security_group_names: list[str], **options: Any
+    ) -> Any:
         """Launch and boot. Without a subnet the instances go to the default VPC."""
         reservation = self._create(image_id, count, user_data, security_group_names, options)
         for instance in reservation.instances:

@@ -66,7 +66,9 @@ def _call(name: str, argument: Any, scope: Scope) -> Any:
         case "Condition":
             return scope.condition(argument)
         case "Fn::GetAtt":
-            resource, _, attribute = argument.partition(".") if isinstance(argument, str) else (argument[0], "", argument[1])
+            resource, _, attribute = (
+                argument.partition(".") if isinstance(argument, str) else (argument[0], "", argument[1])
+            )
             return scope.attribute(resource, evaluate(attribute, scope))
         case "Fn::If":
             return evaluate(argument[1] if scope.condition(argument[0]) else argument[2], scope)

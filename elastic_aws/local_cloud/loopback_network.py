@@ -58,4 +58,6 @@ def _claim() -> tuple[socket.socket, int]:
         else:
             return claim, number
     what = "no block of loopback addresses is free"
-    raise PreflightError(what, why="127.64 to 127.191 are all taken", hint="elastic-aws local down   (of another cloud)")
+    raise PreflightError(
+        what, why="127.64 to 127.191 are all taken", hint="elastic-aws local down   (of another cloud)"
+    )

@@ -82,7 +82,9 @@ def _entry(number: int, entry: Any) -> Scheduled:
         if rest:
             raise ValueError(f"unknown: {', '.join(sorted(rest))}")
     except KeyError as error:
-        raise UsageError(f"market file, entry {number}", why=f"{error.args[0]} is missing", hint=f"write {_FORM}") from error
+        raise UsageError(
+            f"market file, entry {number}", why=f"{error.args[0]} is missing", hint=f"write {_FORM}"
+        ) from error
     except (TypeError, ValueError) as error:
         raise UsageError(f"market file, entry {number}", why=str(error), hint=f"write {_FORM}") from error
     return Scheduled(at=at, act=act)

@@ -96,7 +96,9 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
     def add(self, group: Group) -> None:
         """A new group; its instances launch at the next tick."""
         if group.name in self.groups:
-            message = f"AutoScalingGroup by this name already exists - A group with the name {group.name} already exists"
+            message = (
+                f"AutoScalingGroup by this name already exists - A group with the name {group.name} already exists"
+            )
             raise ServiceException("AlreadyExists", message)
         check_sizes(minimum=group.min, maximum=group.max, desired=group.desired)
         self.groups[group.name] = group
@@ -188,7 +190,9 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
     def deadline(self) -> float | None:
         """The next moment (monotonic seconds) at which a group has something to do by itself."""
         now = time.monotonic()
-        times = [when for group in self.groups.values() for when in (group.launch_after, group.retry_after) if when > now]
+        times = [
+            when for group in self.groups.values() for when in (group.launch_after, group.retry_after) if when > now
+        ]
         for group in self.groups.values():
             times += [m.wait_ends for m in group.members.values() if m.waits_for]
         return min(times, default=None)

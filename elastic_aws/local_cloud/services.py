@@ -89,7 +89,13 @@ class Services:
         def place(stack: str, stack_id: str, tags: dict[str, str]) -> Place:
             groups = autoscaling_backends[ACCOUNT][region]
             return Place(
-                account=ACCOUNT, region=region, stack=stack, stack_id=stack_id, tags=tags, ec2=self.ec2(region), groups=groups
+                account=ACCOUNT,
+                region=region,
+                stack=stack,
+                stack_id=stack_id,
+                tags=tags,
+                ec2=self.ec2(region),
+                groups=groups,
             )
 
         def stored(name: str) -> str:
@@ -165,7 +171,9 @@ class Services:
                     "zone": instance.placement.zone,
                     "type": instance.instance_type,
                     "spot": instance.lifecycle == "spot",
-                    "group": next((tag["value"] for tag in instance.get_tags() if tag["key"] == "aws:autoscaling:groupName"), ""),
+                    "group": next(
+                        (tag["value"] for tag in instance.get_tags() if tag["key"] == "aws:autoscaling:groupName"), ""
+                    ),
                 }
                 for ec2 in self._ec2.values()
                 for instance in ec2.all_instances()

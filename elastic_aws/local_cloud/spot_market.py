@@ -13,7 +13,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from elastic_aws.local_cloud.market import Interrupt, MarketAct, Rebalance, Scheduled, SetCapacity, SpotInstance, choose, room
+from elastic_aws.local_cloud.market import (
+    Interrupt,
+    MarketAct,
+    Rebalance,
+    Scheduled,
+    SetCapacity,
+    SpotInstance,
+    choose,
+    room,
+)
 
 REPLACEMENT_DELAY = timedelta(seconds=2)
 """How long the place of a lost instance stays empty. EC2's health checks take about a minute or more; nobody waits here."""

@@ -182,7 +182,10 @@ class Stack:
         while waiting and not self._abandoned:
             if self._deadline is not None and time.monotonic() > self._deadline:
                 for one in waiting:
-                    one.status, one.reason = "CREATE_FAILED", "Resource creation cancelled: the stack's time limit is over"
+                    one.status, one.reason = (
+                        "CREATE_FAILED",
+                        "Resource creation cancelled: the stack's time limit is over",
+                    )
                     self._note(one.logical_id, one.physical_id, one.type, one.status, one.reason)
                 return [one.logical_id for one in waiting]
             time.sleep(POLL.total_seconds())
@@ -275,7 +278,9 @@ class Stack:
                     return ""
                 self._note(name, made.physical_id, made.type, "UPDATE_IN_PROGRESS")
                 if made.change is None:
-                    raise TemplateError(f"the local cloud cannot change a {made.type} in place; delete the stack and create it")
+                    raise TemplateError(
+                        f"the local cloud cannot change a {made.type} in place; delete the stack and create it"
+                    )
                 made.change(properties)
                 made.properties = properties
         except (TemplateError, ServiceException, KeyError, ValueError, TypeError) as error:

@@ -113,7 +113,12 @@ def _accepted(logical_id: str, kind: str, properties: dict[str, Any], place: Pla
     service = kind.split("::")[1].lower()
     arn = f"arn:aws:{service}:{place.region}:{place.account}:{name}"
     return Made(
-        logical_id=logical_id, type=kind, physical_id=name, properties=properties, attribute=lambda _: arn, change=_nothing
+        logical_id=logical_id,
+        type=kind,
+        physical_id=name,
+        properties=properties,
+        attribute=lambda _: arn,
+        change=_nothing,
     )
 
 

@@ -85,7 +85,11 @@ def held(home: Path) -> bool:
 
 
 def start(
-    market: Path | None = None, home: Path | None = None, *, region: str = DEFAULT_REGION, limit: timedelta = START_LIMIT
+    market: Path | None = None,
+    home: Path | None = None,
+    *,
+    region: str = DEFAULT_REGION,
+    limit: timedelta = START_LIMIT,
 ) -> LocalCloudState:
     """Start the local cloud and wait until it answers.
 
@@ -124,7 +128,9 @@ def start(
 def _check(home: Path, market: Path | None) -> None:
     if sys.platform != "linux":
         why = f"it runs instances as processes with Linux's means, and this is {sys.platform}"
-        raise PreflightError("the local cloud needs Linux", why=why, hint="use it in a Linux container or virtual machine")
+        raise PreflightError(
+            "the local cloud needs Linux", why=why, hint="use it in a Linux container or virtual machine"
+        )
     try:
         import moto  # noqa: F401 - only to know whether the extra is installed
     except ImportError as error:

@@ -88,7 +88,9 @@ def parse_template(body: str) -> Template:
         raise TemplateError("Template format error: At least one Resources member must be defined.")
     for name, resource in content["Resources"].items():
         if not isinstance(resource, dict) or "Type" not in resource:
-            raise TemplateError(f"Template format error: [/Resources/{name}] Every Resources object must contain a Type member.")
+            raise TemplateError(
+                f"Template format error: [/Resources/{name}] Every Resources object must contain a Type member."
+            )
         if not re.fullmatch(r"[A-Za-z0-9]+", name):
             raise TemplateError(f"Template format error: Resource name {name} is non alphanumeric.")
     return Template(
