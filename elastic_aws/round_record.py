@@ -75,7 +75,10 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """What a worker died of. `exit_code` is negative for a signal, as in `subprocess`."""
+    """What a worker died of. `exit_code` is negative for a signal, as in `subprocess`.
+
+    `peer_lost`: its collective broke, so this is most often only the echo of another worker's or node's end.
+    """
 
     node: str
     rank: int
@@ -84,6 +87,7 @@ class Failure:
     message: str
     traceback: str = ""
     log_tail: tuple[str, ...] = ()
+    peer_lost: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +96,8 @@ class MemberRecord:
 
     `address` is where other nodes reach it; `workers` how many it runs; `endpoint` its next unused TCP store.
     `round` and `state` tell how far its workers are; `leaving` that it will go and wants no seat in the next round.
-    `step` is the newest step its workers reported when `state` last changed.
+    `step` is the newest step its workers reported when `state` last changed. `incarnation` differs each time an agent
+    starts: a node that came back under its old name does not hold its old seat.
     """
 
     node: str
@@ -107,6 +112,7 @@ class MemberRecord:
     failure: Failure | None = None
     zone: str = ""
     instance_type: str = ""
+    incarnation: str = ""
     schema: int = SCHEMA
 
 
@@ -117,6 +123,7 @@ class Seat:
     node: str
     first_rank: int
     workers: int
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,8 @@ class LocalStacks(BaseBackend):  # type: ignore[misc] # moto is untyped here
 
     @property
     def _url_module(self) -> ModuleType:
-        return moto.cloudformation.urls
+        urls: ModuleType = moto.cloudformation.urls
+        return urls
 
     def find(self, name_or_id: str) -> Stack:
         """A stack by name (not a deleted one) or id. Raises: ValidationError, 'does not exist'."""
@@ -185,8 +186,8 @@ class LocalCloudFormationResponse(CloudFormationResponse):  # type: ignore[misc]
     def _template(self) -> Template:
         body, url = self._get_param("TemplateBody"), self._get_param("TemplateURL")
         if body and len(body.encode()) > MAX_BODY_BYTES:
-            message = "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: Member must have length"
-            raise ValidationError(message=f"{message} less than or equal to {MAX_BODY_BYTES}")
+            message = "1 validation error detected: Value at 'templateBody' failed to satisfy constraint"
+            raise ValidationError(message=f"{message}: Member must have length less than or equal to {MAX_BODY_BYTES}")
         if url:
             bucket, _, key = urlparse(url).path.lstrip("/").partition("/")
             body = s3_backends[self.current_account][self.partition].get_object(bucket, key).value.decode()

@@ -19,7 +19,7 @@ from elastic_aws.local_cloud.loopback_only import allow_loopback_only
 from elastic_aws.local_cloud.machine_root import METADATA_PORT
 from elastic_aws.local_cloud.market import Scheduled, parse_script
 from elastic_aws.local_cloud.metadata_server import MetadataServer
-from elastic_aws.local_cloud.state import LocalCloudState, write_state
+from elastic_aws.local_cloud.state import LocalCloudError, LocalCloudState, write_state
 
 MOTO_SETTINGS = {
     "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # we register our own images
@@ -51,10 +51,26 @@ def run(*, home: Path, region: str, market: Path | None) -> None:
         os.environ.update(MOTO_SETTINGS)
         allow_loopback_only(_log.error)
         ended = threading.Event()
+        failed: list[str] = []
+        _end_on_bug(ended, failed)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: ended.set())
         _serve(home, region, script, ended)
         (home / "state.json").unlink(missing_ok=True)
+        if failed:
+            raise LocalCloudError("the local cloud stopped because of a fault of its own", why=failed[0])
+
+
+def _end_on_bug(ended: threading.Event, failed: list[str]) -> None:
+    """A thread that dies of a bug ends the daemon, loudly: a cloud that only seems to work helps nobody."""
+
+    def report(bug: threading.ExceptHookArgs) -> None:
+        name = bug.thread.name if bug.thread else "a thread"
+        _log.critical("%s died", name, exc_info=bug.exc_value)
+        failed.append(f"{name}: {bug.exc_value!r}")
+        ended.set()
+
+    threading.excepthook = report
 
 
 def _serve(home: Path, region: str, script: tuple[Scheduled, ...], ended: threading.Event) -> None:
@@ -64,7 +80,8 @@ def _serve(home: Path, region: str, script: tuple[Scheduled, ...], ended: thread
     from elastic_aws.local_cloud.services import ACCOUNT, Services
     from elastic_aws.local_cloud.spot_market import SpotMarket
 
-    run_folder = Path(tempfile.mkdtemp(prefix="ea-", dir="/tmp"))  # noqa: S108 - mkdtemp makes it private; TMPDIR may be too long for sockets
+    # mkdtemp makes it private; $TMPDIR may be too long for the paths of sockets.
+    run_folder = Path(tempfile.mkdtemp(prefix="ea-", dir="/tmp"))
     network = LoopbackNetwork()
     metadata = MetadataServer(port=METADATA_PORT)
     host = Host(folders=Folders(home=home, run=run_folder), network=network, metadata=metadata)

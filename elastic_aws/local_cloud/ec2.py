@@ -43,7 +43,7 @@ class LocalEc2(EC2Backend):  # type: ignore[misc] # moto is untyped here
     """One region's EC2.
 
     `lock` guards all state of the cloud's services. `describe` makes an instance's facts; `changed` is called
-    whenever an instance stops running, with its id.
+    whenever an instance stops running, with its id; `spot_launched` for each new spot instance.
     """
 
     def __init__(
@@ -55,18 +55,21 @@ class LocalEc2(EC2Backend):  # type: ignore[misc] # moto is untyped here
         lock: threading.RLock,
         describe: Callable[[LocalEc2, Any], InstanceFacts],
         changed: Callable[[str, str], None],
+        spot_launched: Callable[[], None],
     ) -> None:
         self.host = host
         self._lock = lock
         self._describe = describe
         self._changed = changed
+        self._spot_launched = spot_launched
         self.reclaim_at: dict[str, datetime] = {}
         self.rebalance_at: dict[str, datetime] = {}
         super().__init__(region_name, account_id)
 
     @property
     def _url_module(self) -> ModuleType:
-        return moto.ec2.urls
+        urls: ModuleType = moto.ec2.urls
+        return urls
 
     def create_default_vpc(self) -> Any:
         """A VPC on the loopback block, with a subnet in each of three zones."""
@@ -159,11 +162,13 @@ class LocalEc2(EC2Backend):  # type: ignore[misc] # moto is untyped here
         self.host.boot(
             instance.id,
             address=instance.private_ip_address,
-            user_data=base64.b64decode(instance.user_data) if instance.user_data else None,
+            user_data=user_data_of(instance),
             facts=facts,
             on_power_off=lambda: self._power_off(instance.id),
             on_gone=lambda: self._gone(instance.id),
         )
+        if instance.lifecycle == "spot":
+            self._spot_launched()
 
     def _power_off(self, instance: str) -> None:
         with self._lock:
@@ -236,10 +241,18 @@ class LocalEc2(EC2Backend):  # type: ignore[misc] # moto is untyped here
     def delete_network_interface(self, eni_id: str) -> None:
         """As AWS: only a detached one; its address becomes free."""
         interface = self.get_network_interface(eni_id)
-        if interface.instance is not None and interface.instance._state.name not in {"terminated"}:
+        if interface.instance is not None and interface.instance._state.name != "terminated":
             self.raise_error("InvalidNetworkInterface.InUse", f"Interface: [{eni_id}] in use.")
         super().delete_network_interface(eni_id)
         interface.subnet.del_subnet_ip(interface.private_ip_address)
+
+
+def user_data_of(instance: Any) -> bytes | None:
+    """An instance's user-data, decoded."""
+    encoded = instance.user_data
+    if encoded is None:
+        return None
+    return base64.b64decode(encoded if isinstance(encoded, str) else encoded.as_bytes())
 
 
 def _set_state(instance: Any, name: str, code: int) -> None:

@@ -50,7 +50,7 @@ class Gateway:
         except ServiceException as error:
             return refuse(environ, start_response, 400, error.code, error.message)
         except Exception as error:  # noqa: BLE001 - the server's border: whatever goes wrong inside is AWS's InternalFailure outside
-            _log.error("%s", traceback.format_exc())  # noqa: TRY400 - the formatted trace is the message
+            _log.error("%s", traceback.format_exc())
             return refuse(environ, start_response, 500, "InternalFailure", f"The local cloud failed: {error!r}")
 
     def _s3(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:

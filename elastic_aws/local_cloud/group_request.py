@@ -64,8 +64,8 @@ def _apply(groups: ScalingGroups, group: Group, asked: Asked) -> None:
         group.mixed, group.template = None, dict(asked["LaunchTemplate"])
     if not group.launch_template:
         raise ValidationError(
-            "Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or MixedInstancesPolicy"
-            " parameter."
+            "Valid requests must contain either LaunchTemplate, LaunchConfigurationName, InstanceId or"
+            " MixedInstancesPolicy parameter."
         )
     template_version(group, groups.ec2)
     if asked.get("TerminationPolicies"):

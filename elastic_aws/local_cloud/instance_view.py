@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from moto.iam.models import iam_backends
 from moto.sts.models import sts_backends
 
-from elastic_aws.local_cloud.ec2 import LocalEc2
+from elastic_aws.local_cloud.ec2 import LocalEc2, user_data_of
 from elastic_aws.local_cloud.instance_facts import InstanceFacts, Interface, RoleCredentials
 
 CREDENTIAL_LIFE = timedelta(hours=6)
@@ -49,7 +48,7 @@ class InstanceView:
             launch_index=int(instance.ami_launch_index),
             launched_at=instance.launch_time,
             spot=instance.lifecycle == "spot",
-            user_data=base64.b64decode(instance.user_data) if instance.user_data else None,
+            user_data=user_data_of(instance),
             interfaces=tuple(_interface(ec2, index, nic) for index, nic in sorted(instance.nics.items())),
             tags=tags,
             profile_arn=profile.arn if profile else None,

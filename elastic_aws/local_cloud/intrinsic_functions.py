@@ -74,8 +74,6 @@ def _call(name: str, argument: Any, scope: Scope) -> Any:
             return evaluate(argument[1] if scope.condition(argument[0]) else argument[2], scope)
         case "Fn::Sub":
             return _substitute(argument, scope)
-        case "Fn::GetAZs":
-            return scope.zones(evaluate(argument, scope) or "")
     function = _FUNCTIONS.get(name)
     if function is None:
         raise TemplateError(f"Template format error: Unrecognized function {name}")
@@ -119,6 +117,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Scope], Any]] = {
     "Fn::Base64": lambda text, _: base64.b64encode(str(text).encode()).decode(),
     "Fn::Equals": lambda values, _: _text(values[0]) == _text(values[1]),
     "Fn::FindInMap": _find_in_map,
+    "Fn::GetAZs": lambda region, scope: scope.zones(region or ""),
     "Fn::ImportValue": lambda name, scope: scope.exported(name),
     "Fn::Join": lambda values, _: values[0].join(_text(part) for part in values[1]),
     "Fn::Length": lambda values, _: len(values),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from elastic_aws.local_cloud.ec2 import LaunchRequest, LocalEc2
-from elastic_aws.local_cloud.scaling_group import Group
+from elastic_aws.local_cloud.scaling_group import LAUNCHING, Group, Member
+from elastic_aws.local_cloud.scaling_rules import Phase
 
 
 def template_version(group: Group, ec2: LocalEc2) -> Any:
@@ -16,6 +17,30 @@ def template_version(group: Group, ec2: LocalEc2) -> Any:
     else:
         template = ec2.get_launch_template_by_name(wanted["LaunchTemplateName"])
     return template.get_version(wanted.get("Version") or "$Default")
+
+
+def new_member(group: Group, ec2: LocalEc2, *, zone: str, order: int) -> Member:
+    """Launch the group's next instance, in this zone; with a launching hook it begins to wait."""
+    spot = group.next_is_spot()
+    request = launch_request(group, ec2, subnet=group.subnets[group.zones.index(zone)], spot=spot)
+    instance = ec2.launch(request)
+    template = {
+        "LaunchTemplateId": request.template,
+        "LaunchTemplateName": ec2.get_launch_template(request.template).name,
+        "Version": request.template_version,
+    }
+    member = Member(
+        instance=instance.id,
+        zone=zone,
+        type=request.type,
+        order=order,
+        template=template,
+        protected=group.protect_new,
+        spot=spot,
+    )
+    if (hook := group.hook(LAUNCHING)) is not None:
+        member.begin_wait(Phase.PENDING_WAIT, hook)
+    return member
 
 
 def launch_request(group: Group, ec2: LocalEc2, *, subnet: str, spot: bool) -> LaunchRequest:

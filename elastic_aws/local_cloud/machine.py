@@ -70,7 +70,7 @@ class Machine:
             env=environment,
             start_new_session=True,
         )
-        order = {
+        order: dict[str, object] = {
             "root": str(self.place.root),
             "environment": environment,
             "run_folder": str(self.place.run_folder),

@@ -158,7 +158,7 @@ def become_alone() -> None:
 
 def reap_all() -> list[tuple[int, int]]:
     """Children that ended, with their status; negative for a signal."""
-    ended = []
+    ended: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

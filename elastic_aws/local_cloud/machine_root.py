@@ -48,7 +48,7 @@ class MachinePlace:
             "PATH": f"{self.root}/usr/local/bin:{self.root}/usr/bin:{SYSTEM_PATH}",
             "HOME": f"{self.root}/root",
             "LANG": "C.UTF-8",
-            "TMPDIR": f"{self.run_folder}/tmp",
+            "TMPDIR": str(self.run_folder / "tmp"),
             ROOT_VARIABLE: str(self.root),
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{self.address}:{METADATA_PORT}",

@@ -12,9 +12,12 @@ import yaml
 from elastic_aws.errors import UsageError
 
 SPOT_NOTICE = timedelta(seconds=10)
-"""Warning before an instance goes where a script names none. EC2 gives two minutes; a demonstration cannot wait so long."""
+"""Warning before an instance goes where a script names none. EC2 gives two minutes; a demonstration cannot wait."""
 
-_FORM = 'a list of {at: SECONDS, interrupt: INSTANCE, COUNT, "oldest" or "newest", notice: SECONDS} and {at: SECONDS, capacity: N}'
+_FORM = (
+    'a list of {at: SECONDS, interrupt: INSTANCE, COUNT, "oldest" or "newest", notice: SECONDS} '
+    "and {at: SECONDS, capacity: N}"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +77,7 @@ def parse_script(text: str) -> tuple[Scheduled, ...]:
 
 def _entry(number: int, entry: Any) -> Scheduled:
     try:
-        if not isinstance(entry, dict):
-            raise TypeError("it is no mapping")
-        rest = dict(entry)
-        at = _seconds(rest.pop("at"), "at")
-        act = _act(rest)
-        if rest:
-            raise ValueError(f"unknown: {', '.join(sorted(rest))}")
+        at, act = _scheduled(entry)
     except KeyError as error:
         raise UsageError(
             f"market file, entry {number}", why=f"{error.args[0]} is missing", hint=f"write {_FORM}"
@@ -88,6 +85,17 @@ def _entry(number: int, entry: Any) -> Scheduled:
     except (TypeError, ValueError) as error:
         raise UsageError(f"market file, entry {number}", why=str(error), hint=f"write {_FORM}") from error
     return Scheduled(at=at, act=act)
+
+
+def _scheduled(entry: Any) -> tuple[timedelta, MarketAct]:
+    if not isinstance(entry, dict):
+        raise TypeError("it is no mapping")
+    rest = dict(entry)
+    at = _seconds(rest.pop("at"), "at")
+    act = _act(rest)
+    if rest:
+        raise ValueError(f"unknown: {', '.join(sorted(map(str, rest)))}")
+    return at, act
 
 
 def _act(rest: dict[str, Any]) -> MarketAct:

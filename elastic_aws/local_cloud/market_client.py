@@ -75,7 +75,7 @@ def machines(state: LocalCloudState) -> tuple[MachineStatus, ...]:
 def _machine(fields: dict[str, Any]) -> MachineStatus:
     units = {name: UnitStatus(**unit) for name, unit in fields.get("units", {}).items()}
     known = {name: fields.get(name) for name in MachineStatus.__dataclass_fields__}
-    return MachineStatus(**known | {"units": units})  # type: ignore[arg-type] # parsed JSON of our own daemon
+    return MachineStatus(**known | {"units": units})
 
 
 def _call(state: LocalCloudState, method: str, name: str, asked: dict[str, Any] | None) -> dict[str, Any]:

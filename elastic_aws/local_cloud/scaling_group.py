@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from moto.autoscaling.exceptions import ValidationError
 
 from elastic_aws.local_cloud.scaling_rules import Phase
 
@@ -43,6 +46,13 @@ class Member:
     waits_for: str = ""
     wait_ends: float = 0.0
     token: str = ""
+
+    def begin_wait(self, phase: Phase, hook: Hook) -> None:
+        """Wait for the hook, in this phase."""
+        self.phase = phase
+        self.waits_for = hook.name
+        self.token = str(uuid.uuid4())
+        self.wait_ends = time.monotonic() + hook.heartbeat_seconds
 
 
 @dataclass(kw_only=True)
@@ -189,3 +199,13 @@ def shown_member(member: Member) -> dict[str, Any]:
         "LaunchTemplate": member.template or None,
         "ProtectedFromScaleIn": member.protected,
     }
+
+
+def check_sizes(*, minimum: int, maximum: int, desired: int) -> None:
+    """Raises: ValidationError in AWS's words when the three do not fit together."""
+    if minimum > maximum:
+        raise ValidationError(f"Max bound, {maximum}, must be greater than or equal to min bound, {minimum}")
+    if not minimum <= desired <= maximum:
+        raise ValidationError(
+            f"Desired capacity:{desired} must be between the specified min size:{minimum} and max size:{maximum}"
+        )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from types import ModuleType
@@ -18,8 +14,9 @@ from moto.core.base_backend import BaseBackend
 from moto.core.exceptions import ServiceException
 
 from elastic_aws.local_cloud.ec2 import LocalEc2
-from elastic_aws.local_cloud.launch_request import launch_request
-from elastic_aws.local_cloud.scaling_group import LAUNCHING, TERMINATING, Activity, Group, Hook, Member
+from elastic_aws.local_cloud.group_surroundings import Surroundings
+from elastic_aws.local_cloud.launch_request import new_member
+from elastic_aws.local_cloud.scaling_group import TERMINATING, Activity, Group, Member, check_sizes
 from elastic_aws.local_cloud.scaling_rules import (
     Enter,
     Forget,
@@ -44,21 +41,6 @@ RETRY = timedelta(seconds=5)
 """How long a group waits after a launch failed for want of capacity, unless the market changes before."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What a group depends on outside Auto Scaling.
-
-    `room` answers how many more spot instances the market gives, None for any number. `idle` answers whether nothing
-    runs on an instance. `replacement_delay` answers how long a lost instance's place stays empty, None for ever.
-    `wake` asks for a call of `tick` as soon as possible.
-    """
-
-    room: Callable[[], int | None]
-    idle: Callable[[str], bool]
-    replacement_delay: Callable[[str], timedelta | None]
-    wake: Callable[[], None]
-
-
 class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
     """All groups of a region. Every method is called with the cloud's lock held."""
 
@@ -73,7 +55,8 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
 
     @property
     def _url_module(self) -> ModuleType:
-        return moto.autoscaling.urls
+        urls: ModuleType = moto.autoscaling.urls
+        return urls
 
     def notify_terminate_instances(self, instance_ids: list[str]) -> None:
         """Called by moto's TerminateInstances; the groups see it by themselves at the next tick."""
@@ -151,8 +134,9 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
         group, member = found
         if decrement and group.desired - 1 < group.min:
             raise ValidationError(
-                f"Currently, desiredSize equals minSize ({group.min}). Terminating instance without replacement will violate"
-                " group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size."
+                f"Currently, desiredSize equals minSize ({group.min}). Terminating instance without replacement will"
+                " violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or"
+                " lower group's min size."
             )
         group.desired -= int(decrement)
         why = "was taken out of service in response to a user request"
@@ -262,7 +246,7 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
         activity = Activity(group=group.name, description="Launching a new EC2 instance.", cause=cause)
         group.activities.append(activity)
         try:
-            member = self._new_member(group, zone)
+            member = new_member(group, self.ec2, zone=zone, order=next(self._order))
         except (ServiceException, OSError) as error:
             group.retry_after = time.monotonic() + RETRY.total_seconds()
             activity.finish("Failed", f"Launching EC2 instance failed: {error}")
@@ -271,28 +255,6 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
         activity.instance = member.instance
         activity.description = f"Launching a new EC2 instance: {member.instance}"
         activity.finish("Successful")
-
-    def _new_member(self, group: Group, zone: str) -> Member:
-        spot = group.next_is_spot()
-        request = launch_request(group, self.ec2, subnet=group.subnets[group.zones.index(zone)], spot=spot)
-        instance = self.ec2.launch(request)
-        hook = group.hook(LAUNCHING)
-        member = Member(
-            instance=instance.id,
-            zone=zone,
-            type=request.type,
-            order=next(self._order),
-            template={
-                "LaunchTemplateId": request.template,
-                "LaunchTemplateName": self.ec2.get_launch_template(request.template).name,
-                "Version": request.template_version,
-            },
-            protected=group.protect_new,
-            spot=spot,
-        )
-        if hook is not None:
-            self._begin_wait(member, Phase.PENDING_WAIT, hook)
-        return member
 
     def _record_no_room(self, group: Group) -> None:
         group.retry_after = time.monotonic() + RETRY.total_seconds()
@@ -314,15 +276,8 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
             self.ec2.terminate_instances([member.instance])
         else:
             activity.status = "MidTerminatingLifecycleAction"
-            self._begin_wait(member, Phase.TERMINATING_WAIT, hook)
+            member.begin_wait(Phase.TERMINATING_WAIT, hook)
         return activity
-
-    @staticmethod
-    def _begin_wait(member: Member, phase: Phase, hook: Hook) -> None:
-        member.phase = phase
-        member.waits_for = hook.name
-        member.token = str(uuid.uuid4())
-        member.wait_ends = time.monotonic() + hook.heartbeat_seconds
 
     def _forget(self, group: Group, instance: str, *, planned: bool) -> None:
         member = group.members.pop(instance)
@@ -347,54 +302,3 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
         if found is not None and found[0].capacity_rebalance:
             found[1].replaced = True
             self._around.wake()
-
-
-def check_sizes(*, minimum: int, maximum: int, desired: int) -> None:
-    """Raises: ValidationError in AWS's words when the three do not fit together."""
-    if minimum > maximum:
-        raise ValidationError(f"Max bound, {maximum}, must be greater than or equal to min bound, {minimum}")
-    if not minimum <= desired <= maximum:
-        raise ValidationError(
-            f"Desired capacity:{desired} must be between the specified min size:{minimum} and max size:{maximum}"
-        )
-
-
-class GroupKeeper:
-    """The thread that ticks the groups of all regions when something changed or a deadline has come."""
-
-    def __init__(self, *, lock: threading.RLock, regions: Callable[[], list[ScalingGroups]]) -> None:
-        self._lock = lock
-        self._regions = regions
-        self._changed = threading.Event()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, name="group keeper", daemon=True)
-
-    def start(self) -> None:
-        """Begin to keep the groups."""
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Something changed."""
-        self._changed.set()
-
-    def close(self) -> None:
-        """Launch and end nothing any more."""
-        self._ended = True
-        self._changed.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            self._changed.wait(self._patience())
-            self._changed.clear()
-            if self._ended:
-                return
-            with self._lock:
-                for region in self._regions():
-                    region.tick()
-
-    def _patience(self) -> float | None:
-        with self._lock:
-            deadlines = [when for region in self._regions() if (when := region.deadline()) is not None]
-        finite = [when for when in deadlines if when != float("inf")]
-        return max(0.0, min(finite) - time.monotonic()) if finite else None

@@ -151,7 +151,7 @@ def _launches(seen: GroupSeen, staying: Sequence[MemberSeen], missing: int) -> l
 
 
 def victims_of(members: Sequence[MemberSeen], count: int, *, newest_first: bool) -> list[str]:
-    """Who goes in a scale-in: from the zone with the most instances, there the oldest (or newest); never protected ones."""
+    """Who goes in a scale-in: from the zone with the most, there the oldest (or newest); never protected ones."""
     left = [member for member in members if not member.protected]
     victims: list[str] = []
     while left and len(victims) < count:

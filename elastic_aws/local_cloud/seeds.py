@@ -24,7 +24,7 @@ IMAGES = {
         "Deep Learning OSS Nvidia Driver AMI GPU PyTorch 2.7 (Ubuntu 22.04)"
     ),
 }
-"""Public SSM parameters and the image each names. All of them boot the same: the local cloud has one kind of machine."""
+"""Public SSM parameters and the image each names. All boot the same: the local cloud has one kind of machine."""
 
 
 def seed_region(ec2: LocalEc2, parameters: Any) -> None:

@@ -10,7 +10,10 @@ from typing import Any
 from elastic_aws.local_cloud.running_unit import RunningUnit, UnitState
 from elastic_aws.local_cloud.unit_file import UnitError, parse_unit
 
-VERBS = "daemon-reload enable disable start stop restart is-active is-failed is-enabled status reset-failed poweroff halt reboot"
+VERBS = (
+    "daemon-reload enable disable start stop restart is-active is-failed is-enabled status reset-failed "
+    "poweroff halt reboot"
+)
 """What the local cloud's systemctl can do."""
 
 

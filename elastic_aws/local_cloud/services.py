@@ -1,4 +1,4 @@
-"""The AWS services of the local cloud: moto's backends, with ours in the place of those that moto does not do well enough."""
+"""The AWS services of the local cloud: moto's, with ours in the place of those it does not do well enough."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from moto.ssm.models import ssm_backends
 from elastic_aws.local_cloud.autoscaling_api import LocalAutoScalingResponse
 from elastic_aws.local_cloud.cloudformation_api import LocalCloudFormationResponse, LocalStacks, StackSurroundings
 from elastic_aws.local_cloud.ec2 import LocalEc2
+from elastic_aws.local_cloud.group_keeper import GroupKeeper
+from elastic_aws.local_cloud.group_surroundings import Surroundings
 from elastic_aws.local_cloud.host import Host
 from elastic_aws.local_cloud.instance_view import InstanceView
 from elastic_aws.local_cloud.intrinsic_functions import TemplateError
 from elastic_aws.local_cloud.market import SpotInstance
-from elastic_aws.local_cloud.scaling_groups import GroupKeeper, ScalingGroups, Surroundings
+from elastic_aws.local_cloud.scaling_groups import ScalingGroups
 from elastic_aws.local_cloud.seeds import seed_region
 from elastic_aws.local_cloud.spot_market import SpotMarket
 from elastic_aws.local_cloud.stack_resources import Place
@@ -57,6 +59,8 @@ class Services:
         return ec2
 
     def _make_ec2(self, region_name: str, account_id: str) -> LocalEc2:
+        market = self._market
+        assert market is not None
         ec2 = LocalEc2(
             region_name,
             account_id,
@@ -64,6 +68,7 @@ class Services:
             lock=self.lock,
             describe=self._view.facts,
             changed=lambda region, instance: self.keeper.wake(),  # noqa: ARG005 - the keeper looks at everything
+            spot_launched=market.open,
         )
         seed_region(ec2, ssm_backends[account_id][region_name])
         self._ec2[region_name] = ec2

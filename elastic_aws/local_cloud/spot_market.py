@@ -8,8 +8,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from elastic_aws.local_cloud.market import (
 )
 
 REPLACEMENT_DELAY = timedelta(seconds=2)
-"""How long the place of a lost instance stays empty. EC2's health checks take about a minute or more; nobody waits here."""
+"""How long the place of a lost instance stays empty. EC2's health checks take a minute or more; nobody waits here."""
 
 
 class Fleet(Protocol):

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from moto.core.exceptions import ServiceException
 
@@ -209,10 +208,8 @@ class Stack:
         return ""
 
     def _take_back(self, complete: str, failed: str) -> None:
-        order = [name for level in reversed(self._levels(self.template)) for name in level if name in self.made]
         levels = [[name for name in level if name in self.made] for level in reversed(self._levels(self.template))]
         troubles: list[str] = []
-        del order
         for level in levels:
             troubles += self._delete_level([self.made[name] for name in level])
         if troubles:
@@ -277,12 +274,7 @@ class Stack:
                 if properties == made.properties:
                     return ""
                 self._note(name, made.physical_id, made.type, "UPDATE_IN_PROGRESS")
-                if made.change is None:
-                    raise TemplateError(
-                        f"the local cloud cannot change a {made.type} in place; delete the stack and create it"
-                    )
-                made.change(properties)
-                made.properties = properties
+                made.changed(properties)
         except (TemplateError, ServiceException, KeyError, ValueError, TypeError) as error:
             self._note(name, made.physical_id, made.type, "UPDATE_FAILED", _reason(error))
             return f"The following resource(s) failed to update: [{name}]. {_reason(error)}"

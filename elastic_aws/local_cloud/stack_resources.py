@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import moto.ec2.models
@@ -86,7 +86,14 @@ class Made:
     change: Callable[[dict[str, Any]], None] | None = None
     status: str = "CREATE_COMPLETE"
     reason: str = ""
-    keep: bool = field(default=False)
+    keep: bool = False
+
+    def changed(self, properties: dict[str, Any]) -> None:
+        """Take new properties in place. Raises: TemplateError where that is not possible."""
+        if self.change is None:
+            raise TemplateError(f"the local cloud cannot change a {self.type} in place; delete the stack and create it")
+        self.change(properties)
+        self.properties = properties
 
 
 def make(logical_id: str, kind: str, properties: dict[str, Any], place: Place) -> Made:
@@ -141,8 +148,8 @@ def _moto_resource(model: Any, logical_id: str, kind: str, properties: dict[str,
             return resource.get_cfn_attribute(wanted)
         except (UnformattedGetAttTemplateException, NotImplementedError) as error:
             kind_name = kind.rpartition("::")[2]
-            message = f"Template error: resource {logical_id} ({kind_name}) does not support attribute type {wanted} in Fn::GetAtt"
-            raise TemplateError(message) from error
+            subject = f"Template error: resource {logical_id} ({kind_name})"
+            raise TemplateError(f"{subject} does not support attribute type {wanted} in Fn::GetAtt") from error
 
     def end() -> None:
         _delete_moto_resource(model, resource, document, place)

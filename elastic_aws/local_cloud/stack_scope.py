@@ -48,22 +48,20 @@ def stack_scope(
             raise TemplateError(f"Template format error: Unresolved condition {name}")
         return bool(evaluate(template.conditions[name], scope))
 
-    def zones(region: str) -> list[str]:
-        return [f"{region or place.region}{letter}" for letter in "abc"]
-
-    def exported(name: str) -> Any:
-        raise TemplateError(f"No export named {name} found.")
-
     scope = Scope(
         reference=reference,
         attribute=attribute,
         condition=condition,
         mappings=template.mappings,
-        zones=zones,
+        zones=lambda region: [f"{region or place.region}{letter}" for letter in "abc"],
         parameter=parameter_store,
-        exported=exported,
+        exported=_exported,
     )
     return scope
+
+
+def _exported(name: str) -> Any:
+    raise TemplateError(f"No export named {name} found.")
 
 
 def _typed(declared: Mapping[str, Any], text: str, parameter_store: Callable[[str], str]) -> Any:

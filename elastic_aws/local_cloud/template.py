@@ -63,9 +63,8 @@ class Template:
             used = {name for name in references(content) if not name.startswith("AWS::")}
             if missing := sorted(used - known):
                 names = ", ".join(missing)
-                raise TemplateError(
-                    f"Template format error: Unresolved resource dependencies [{names}] in the {block} block of the template"
-                )
+                message = f"Template format error: Unresolved resource dependencies [{names}]"
+                raise TemplateError(f"{message} in the {block} block of the template")
 
     def needed_capabilities(self) -> set[str]:
         """CAPABILITY_IAM for IAM resources, CAPABILITY_NAMED_IAM where one has a name of its own."""
@@ -149,7 +148,7 @@ def _check_parameter(name: str, value: str, declared: Mapping[str, Any]) -> None
     pattern = declared.get("AllowedPattern")
     if pattern is not None and not re.fullmatch(pattern, value):
         described = declared.get("ConstraintDescription")
-        raise TemplateError(f"Parameter '{name}' must match pattern {pattern}" if not described else described)
+        raise TemplateError(described or f"Parameter '{name}' must match pattern {pattern}")
     if len(value) < int(declared.get("MinLength", 0)):
         raise TemplateError(f"Parameter '{name}' must contain at least {declared['MinLength']} characters")
     if declared["Type"] == "Number" and not re.fullmatch(r"-?\d+(\.\d+)?", value):

@@ -10,21 +10,22 @@ from pathlib import Path
 
 IGNORED = frozenset(
     {
-        "After", "Before", "Wants", "Requires", "WantedBy", "RequiredBy", "Description", "Documentation", "User", "Group",
-        "LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "OOMScoreAdjust", "OOMPolicy", "Nice", "TasksMax", "SyslogIdentifier",
-        "ExecReload", "DefaultDependencies", "ConditionPathExists", "NoNewPrivileges", "ProtectSystem", "PrivateTmp",
-        "ProtectHome", "UMask", "Slice", "Delegate", "Alias", "TimeoutStartSec", "StateDirectory", "LogsDirectory",
-        "RuntimeDirectory", "StateDirectoryMode", "LimitCORE", "LimitNPROC", "SendSIGKILL", "RestrictAddressFamilies",
-        "CapabilityBoundingSet", "ReadWritePaths", "ProtectKernelTunables", "ProtectControlGroups", "IOWeight", "CPUWeight",
+        "After", "Before", "Wants", "Requires", "WantedBy", "RequiredBy", "Description", "Documentation", "User",
+        "Group", "LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "OOMScoreAdjust", "OOMPolicy", "Nice", "TasksMax",
+        "SyslogIdentifier", "ExecReload", "DefaultDependencies", "ConditionPathExists", "NoNewPrivileges",
+        "ProtectSystem", "PrivateTmp", "ProtectHome", "UMask", "Slice", "Delegate", "Alias", "TimeoutStartSec",
+        "StateDirectory", "LogsDirectory", "RuntimeDirectory", "StateDirectoryMode", "LimitCORE", "LimitNPROC",
+        "SendSIGKILL", "RestrictAddressFamilies", "CapabilityBoundingSet", "ReadWritePaths", "ProtectKernelTunables",
+        "ProtectControlGroups", "IOWeight", "CPUWeight",
     }
 )  # fmt: skip
 """Directives that change nothing here: ordering, limits, sandboxing and other users' rights."""
 
 HONOURED = frozenset(
     {
-        "Type", "ExecStart", "ExecStartPre", "ExecStopPost", "Environment", "EnvironmentFile", "WorkingDirectory", "Restart",
-        "RestartSec", "RestartPreventExitStatus", "SuccessExitStatus", "StandardOutput", "StandardError", "KillMode",
-        "KillSignal", "TimeoutStopSec", "RemainAfterExit", "StartLimitBurst", "StartLimitIntervalSec",
+        "Type", "ExecStart", "ExecStartPre", "ExecStopPost", "Environment", "EnvironmentFile", "WorkingDirectory",
+        "Restart", "RestartSec", "RestartPreventExitStatus", "SuccessExitStatus", "StandardOutput", "StandardError",
+        "KillMode", "KillSignal", "TimeoutStopSec", "RemainAfterExit", "StartLimitBurst", "StartLimitIntervalSec",
     }
 )  # fmt: skip
 

@@ -15,13 +15,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import botocore.session
-import jmespath
+import jmespath  # type: ignore[import-untyped] # it has no stubs
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import InstanceMetadataRegionFetcher
 
 _IGNORED_FLAGS = {"--no-cli-pager", "--only-show-errors", "--quiet", "--no-progress", "--no-paginate", "--debug"}
-_COMMON = {"--region", "--output", "--query", "--endpoint-url", "--cli-connect-timeout", "--cli-read-timeout", "--profile"}
+_COMMON = {
+    "--region",
+    "--output",
+    "--query",
+    "--endpoint-url",
+    "--cli-connect-timeout",
+    "--cli-read-timeout",
+    "--profile",
+}
 
 
 def main(argv: list[str]) -> int:
@@ -39,7 +47,8 @@ def main(argv: list[str]) -> int:
             case ["s3", "cp", source, target]:
                 _copy(_client("s3", common), source, target)
             case ["s3" | "configure", command, *_]:
-                _usage(f"the local cloud's aws cannot {words[0]} {command}; it can s3 cp FROM TO and configure set KEY VALUE")
+                known = "s3 cp FROM TO and configure set KEY VALUE"
+                _usage(f"the local cloud's aws cannot {words[0]} {command}; it can {known}")
             case _:
                 _operate(words, common)
     except ClientError as error:
@@ -82,7 +91,9 @@ def _configure(name: str, value: str) -> None:
     file.parent.mkdir(exist_ok=True)
     config = configparser.ConfigParser()
     config.read(file)
-    config.setdefault(profile or "default", config[profile or "default"] if config.has_section(profile or "default") else {})
+    config.setdefault(
+        profile or "default", config[profile or "default"] if config.has_section(profile or "default") else {}
+    )
     config[profile or "default"][key] = value
     with file.open("w") as out:
         config.write(out)
@@ -135,7 +146,9 @@ def _operate(words: list[str], common: dict[str, str]) -> None:
 
 def _parameters(client: Any, operation: str, options: list[str]) -> dict[str, Any]:
     shape = client.meta.service_model.operation_model(operation).input_shape
-    members = {f"--{xform_name(name, '-')}": (name, member) for name, member in (shape.members if shape else {}).items()}
+    members = {
+        f"--{xform_name(name, '-')}": (name, member) for name, member in (shape.members if shape else {}).items()
+    }
     given: dict[str, Any] = {}
     while options:
         option, equals, joined = options.pop(0).partition("=")
@@ -196,8 +209,12 @@ def _show(answer: Any, common: dict[str, str]) -> None:
         for line in _lines(answer):
             sys.stdout.write(line + "\n")
     elif answer not in ({}, None):
-        json.dump(answer, sys.stdout, indent=4, default=lambda one: one.isoformat() if isinstance(one, datetime) else str(one))
+        json.dump(answer, sys.stdout, indent=4, default=_plain)
         sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _lines(answer: Any) -> list[str]:

@@ -1,0 +1,45 @@
+"""A worker never outlives its agent, and nothing that a worker started outlives the worker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+
+
+def guard_group(agent_gone: int) -> None:
+    """Make this process the leader of a process group that is killed when this process or the agent ends.
+
+    `agent_gone` is a file descriptor that becomes readable when the agent dies. A process of its own watches, because
+    a thread would not run while the worker is stuck in foreign code.
+    """
+    os.setsid()
+    worker = os.getpid()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    if os.fork():
+        os._exit(0)
+    try:
+        _watch(worker, agent_gone)
+    finally:
+        os._exit(0)
+
+
+def _watch(worker: int, agent_gone: int) -> None:
+    os.setsid()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(quiet, stream)
+    try:
+        ended = os.pidfd_open(worker)
+    except ProcessLookupError:
+        ended = -1
+    if ended >= 0:
+        select.select([ended, agent_gone], [], [])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(worker, signal.SIGKILL)

@@ -1,0 +1,369 @@
+"""The workers of this node: forked for a round from a preloaded fork server, watched, drained, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from elastic_aws.agent import round_endpoint, worker_main
+from elastic_aws.agent.worker_environment import Place, worker_environment
+from elastic_aws.agent.worker_sockets import WorkerSockets
+from elastic_aws.errors import ElasticAwsError
+from elastic_aws.round_record import CommitRecord, Endpoint, Failure
+from elastic_aws.worker_channel import (
+    CommitReply,
+    CommitRequest,
+    Drained,
+    DrainOrder,
+    Hello,
+    Message,
+    NewestReply,
+    NewestRequest,
+    StepDone,
+)
+
+LOG_TAIL_LINES = 20
+
+
+class PreloadError(ElasticAwsError):
+    """The fork server did not come up, or a module that the job wants preloaded cannot be imported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """What this node's workers run, in every round. `stop_timeout` is the time between SIGTERM and SIGKILL."""
+
+    code: Path
+    script: Path
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    preload: tuple[str, ...]
+    job: str
+    run: str
+    checkpoints: str
+    workers: int
+    logs: Path
+    stop_timeout: timedelta
+    node: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReported:
+    """A worker finished steps up to `done.step`."""
+
+    round: int
+    rank: int
+    done: StepDone
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupDrained:
+    """All workers ended well, because they were asked to stop."""
+
+    round: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFinished:
+    """All workers ended well by themselves: the training is over on this node."""
+
+    round: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFailed:
+    """A worker ended badly; the others are being stopped."""
+
+    round: int
+    failure: Failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitAsked:
+    """A worker wants a checkpoint to become the newest; call `reply(committed, reason)` once."""
+
+    round: int
+    record: CommitRecord
+    reply: Callable[[bool, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewestAsked:
+    """A worker wants to know the newest checkpoint; call `reply(record)` once."""
+
+    round: int
+    reply: Callable[[CommitRecord | None], None]
+
+
+GroupEvent = StepReported | GroupDrained | GroupFinished | GroupFailed | CommitAsked | NewestAsked
+
+
+@dataclass(kw_only=True)
+class _Worker:
+    rank: int
+    process: ForkServerProcess
+    log: Path
+    error: Path
+    drained_step: int | None = None
+    exit_code: int | None = None
+
+
+@dataclass(kw_only=True)
+class _Running:
+    round: int
+    workers: list[_Worker]
+    stopping: bool = False
+    drain: DrainOrder | None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class WorkerGroup:
+    """At most one round's workers at a time. What they do arrives in `events`, in order."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.events: asyncio.Queue[GroupEvent] = asyncio.Queue()
+        self._launch = launch
+        self._context = multiprocessing.get_context("forkserver")
+        self._sockets = WorkerSockets(self._heard)
+        self._endpoints: list[tuple[ForkServerProcess, Connection]] = []
+        self._old_endpoints: list[ForkServerProcess] = []
+        self._running: _Running | None = None
+
+    async def preload(self) -> None:
+        """Start the fork server and wait until it has imported everything. Raises: PreloadError."""
+        await self._sockets.open()
+        os.environ["ELASTIC_AWS_PRELOAD_CODE"] = str(self._launch.code)
+        os.environ["ELASTIC_AWS_PRELOAD_MODULES"] = ",".join(self._launch.preload)
+        self._context.set_forkserver_preload(["elastic_aws.agent.preload"])
+        failures = await asyncio.to_thread(self._probe)
+        if failures:
+            raise PreloadError("a module to preload cannot be imported", why="; ".join(failures))
+
+    def _probe(self) -> list[str]:
+        mine, theirs = self._context.Pipe()
+        process = self._context.Process(target=round_endpoint.probe, args=(theirs,))
+        process.start()
+        theirs.close()
+        try:
+            return list(mine.recv())
+        except EOFError as error:
+            why = "its fork server ended; does the node's Python have torch?"
+            raise PreloadError("workers cannot be started", why=why) from error
+        finally:
+            mine.close()
+            process.join()
+
+    async def open_endpoint(self, host: str) -> Endpoint:
+        """A fresh TCP store on a free port of `host`. The one before stays, for a round may be using it."""
+        endpoint = await asyncio.to_thread(self._open_endpoint, host)
+        while len(self._endpoints) > 2:
+            self._let_go(*self._endpoints.pop(0))
+        return endpoint
+
+    def _open_endpoint(self, host: str) -> Endpoint:
+        mine, theirs = self._context.Pipe()
+        process = self._context.Process(target=round_endpoint.serve, args=(host, theirs))
+        process.start()
+        theirs.close()
+        try:
+            port = int(mine.recv())
+        except EOFError as error:
+            raise PreloadError("no TCP store could be opened", why=f"on {host}; see the agent's log") from error
+        self._endpoints.append((process, mine))
+        return Endpoint(host=host, port=port)
+
+    def _let_go(self, process: ForkServerProcess, pipe: Connection) -> None:
+        pipe.close()
+        self._old_endpoints = [old for old in self._old_endpoints if old.is_alive()] + [process]
+
+    async def start(
+        self,
+        *,
+        round: int,  # noqa: A002 - the field's word
+        first_rank: int,
+        world_size: int,
+        group_rank: int,
+        group_world_size: int,
+        endpoint: Endpoint,
+        restarts: int,
+        max_restarts: int,
+    ) -> None:
+        """Fork the workers of a round. Those of an earlier one must have ended."""
+        assert self._running is None or self._running.over.is_set()
+        launch = self._launch
+        workers = []
+        for local_rank in range(launch.workers):
+            rank = first_rank + local_rank
+            place = Place(
+                round=round,
+                rank=rank,
+                local_rank=local_rank,
+                world_size=world_size,
+                group_rank=group_rank,
+                group_world_size=group_world_size,
+                endpoint=endpoint,
+                restarts=restarts,
+                max_restarts=max_restarts,
+            )
+            folder = launch.logs / f"round-{round}"
+            log, error = folder / f"rank-{rank}.log", folder / f"rank-{rank}.error.json"
+            plan = worker_main.WorkerPlan(
+                code=str(launch.code),
+                script=str(launch.script),
+                arguments=launch.arguments,
+                environment=worker_environment(launch, place, socket=self._sockets.path, error=error),
+                log=str(log),
+                error=str(error),
+            )
+            process = self._context.Process(target=worker_main.run, args=(plan,), name=f"rank {rank}")
+            workers.append(_Worker(rank=rank, process=process, log=log, error=error))
+        self._running = running = _Running(round=round, workers=workers)
+        await asyncio.to_thread(_start_all, [worker.process for worker in workers])
+        loop = asyncio.get_running_loop()
+        for worker in workers:
+            loop.add_reader(worker.process.sentinel, self._ended, running, worker)
+
+    def drain(self, reason: str) -> None:
+        """Ask the workers to stop at the next step that all ranks agree on, with their state saved."""
+        if self._running is not None and self._running.drain is None:
+            self._running.drain = DrainOrder(reason=reason)
+            self._sockets.broadcast(self._running.drain)
+
+    async def stop(self, reason: str) -> None:  # noqa: ARG002 - callers say why; the node's event log has it
+        """End the workers: SIGTERM, then SIGKILL after `stop_timeout`. Returns when all are gone."""
+        running = self._running
+        if running is None or running.over.is_set():
+            return
+        running.stopping = True
+        self._signal_all(running, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(running.over.wait(), self._launch.stop_timeout.total_seconds())
+        except TimeoutError:
+            self._signal_all(running, signal.SIGKILL)
+            await running.over.wait()
+
+    async def kill(self) -> None:
+        """End the workers at once."""
+        running = self._running
+        if running is not None and not running.over.is_set():
+            running.stopping = True
+            self._signal_all(running, signal.SIGKILL)
+            await running.over.wait()
+
+    async def close(self) -> None:
+        """End everything that this group started."""
+        await self.stop("the agent ends")
+        while self._endpoints:
+            self._let_go(*self._endpoints.pop())
+        await self._sockets.close()
+        for process in self._old_endpoints:
+            await asyncio.to_thread(process.join, 5)
+            if process.is_alive():
+                process.kill()
+
+    def _signal_all(self, running: _Running, number: signal.Signals) -> None:
+        for worker in running.workers:
+            if worker.exit_code is None and worker.process.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.process.pid, number)
+
+    def _ended(self, running: _Running, worker: _Worker) -> None:
+        asyncio.get_running_loop().remove_reader(worker.process.sentinel)
+        worker.process.join()
+        worker.exit_code = worker.process.exitcode
+        if worker.exit_code and not running.stopping:
+            running.stopping = True
+            failure = self._failure(running.round, worker)
+            self.events.put_nowait(GroupFailed(round=running.round, failure=failure))
+            self._signal_all(running, signal.SIGKILL)
+        if all(other.exit_code is not None for other in running.workers):
+            self._all_ended(running)
+
+    def _all_ended(self, running: _Running) -> None:
+        running.over.set()
+        if running.stopping:
+            return
+        steps = [worker.drained_step for worker in running.workers if worker.drained_step is not None]
+        if steps:
+            self.events.put_nowait(GroupDrained(round=running.round, step=min(steps)))
+        else:
+            self.events.put_nowait(GroupFinished(round=running.round))
+
+    def _failure(self, number: int, worker: _Worker) -> Failure:
+        code = worker.exit_code or 0
+        said = {"message": f"ended with exit code {code}", "traceback": "", "peer_lost": False}
+        if code < 0:
+            said["message"] = f"was killed by {signal.Signals(-code).name}"
+        with contextlib.suppress(OSError, ValueError):
+            said |= json.loads(worker.error.read_text())
+        return Failure(
+            node=self._launch.node,
+            rank=worker.rank,
+            round=number,
+            exit_code=code,
+            message=str(said["message"]),
+            traceback=str(said["traceback"]),
+            log_tail=_tail(worker.log),
+            peer_lost=bool(said["peer_lost"]),
+        )
+
+    def _heard(self, hello: Hello, message: Message) -> None:
+        running = self._running
+        if running is None or hello.round != running.round:
+            return
+        worker = next((each for each in running.workers if each.rank == hello.rank), None)
+        if worker is None:
+            return
+        match message:
+            case Hello() if running.drain is not None:
+                self._sockets.send(hello.rank, running.drain)
+            case StepDone():
+                self.events.put_nowait(StepReported(round=running.round, rank=hello.rank, done=message))
+            case Drained():
+                worker.drained_step = message.step
+            case CommitRequest() as asked:
+                self.events.put_nowait(
+                    CommitAsked(
+                        round=running.round, record=asked.record, reply=self._commit_reply(hello.rank, asked.id)
+                    )
+                )
+            case NewestRequest() as asked:
+                self.events.put_nowait(NewestAsked(round=running.round, reply=self._newest_reply(hello.rank, asked.id)))
+            case _:
+                pass
+
+    def _commit_reply(self, rank: int, number: int) -> Callable[[bool, str], None]:
+        def reply(committed: bool, reason: str) -> None:  # noqa: FBT001 - the message's own field
+            self._sockets.send(rank, CommitReply(id=number, committed=committed, reason=reason))
+
+        return reply
+
+    def _newest_reply(self, rank: int, number: int) -> Callable[[CommitRecord | None], None]:
+        def reply(record: CommitRecord | None) -> None:
+            self._sockets.send(rank, NewestReply(id=number, record=record))
+
+        return reply
+
+
+def _start_all(processes: list[ForkServerProcess]) -> None:
+    for process in processes:
+        process.start()
+
+
+def _tail(log: Path) -> tuple[str, ...]:
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ()
+    return tuple(lines[-LOG_TAIL_LINES:])

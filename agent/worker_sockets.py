@@ -1,0 +1,69 @@
+"""The agent's end of the worker channel: a UNIX socket that every worker of the node connects to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from elastic_aws.worker_channel import Hello, MalformedMessageError, Message, decode_line, encode_line
+
+Heard = Callable[[Hello, Message], None]
+"""Told of every message of a worker, with its greeting."""
+
+
+class WorkerSockets:
+    """Listens from `open` to `close`. What is no message of ours ends the connection, never the agent."""
+
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._folder = Path(tempfile.mkdtemp(prefix="ea-"))
+        self._server: asyncio.Server | None = None
+        self._writers: dict[int, asyncio.StreamWriter] = {}
+
+    @property
+    def path(self) -> Path:
+        """Where workers connect. Short: a UNIX socket's path has at most 107 bytes."""
+        return self._folder / "agent.sock"
+
+    async def open(self) -> None:
+        """Start listening."""
+        self._server = await asyncio.start_unix_server(self._serve, path=str(self.path), limit=1 << 20)
+
+    def send(self, rank: int, message: Message) -> bool:
+        """Send to the worker of this rank; False when it has no connection."""
+        writer = self._writers.get(rank)
+        if writer is None or writer.is_closing():
+            return False
+        writer.write(encode_line(message))
+        return True
+
+    def broadcast(self, message: Message) -> int:
+        """Send to all connected workers; answer how many there are."""
+        return sum([self.send(rank, message) for rank in list(self._writers)])
+
+    async def close(self) -> None:
+        """Stop listening and drop all connections."""
+        for writer in self._writers.values():
+            writer.close()
+        if self._server is not None:
+            self._server.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hello: Hello | None = None
+        with contextlib.suppress(MalformedMessageError, ConnectionError, ValueError, asyncio.CancelledError):
+            while line := await reader.readline():
+                message = decode_line(line)
+                if hello is None:
+                    if not isinstance(message, Hello):
+                        break
+                    hello = message
+                    self._writers[hello.rank] = writer
+                self._heard(hello, message)
+        if hello is not None and self._writers.get(hello.rank) is writer:
+            del self._writers[hello.rank]
+        writer.close()

@@ -1,0 +1,173 @@
+"""Real workers, forked from a real fork server with torch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+
+from elastic_aws.agent.worker_group import GroupDrained, GroupEvent, GroupFailed, GroupFinished, Launch, WorkerGroup
+from tests.waiting import wait_until
+
+SCRIPTS = Path(__file__).parent / "scripts"
+PATIENCE = timedelta(seconds=60)
+AWKWARD = ("two words", "a'b\"c", "$HOME `id` $(id)", "line\nbreak", "größe 数", "", "--flag=x;y", "*")
+
+
+def launch_of(script: str, logs: Path, *, arguments: tuple[str, ...] = (), workers: int = 2) -> Launch:
+    return Launch(
+        code=SCRIPTS,
+        script=SCRIPTS / script,
+        arguments=arguments,
+        environment={},
+        preload=(),
+        job="demo",
+        run="r1",
+        checkpoints="",
+        workers=workers,
+        logs=logs,
+        stop_timeout=timedelta(seconds=2),
+        node="node-1",
+    )
+
+
+async def start(group: WorkerGroup, workers: int = 2, number: int = 1) -> None:
+    endpoint = await group.open_endpoint("127.0.0.1")
+    await group.start(
+        round=number,
+        first_rank=0,
+        world_size=workers,
+        group_rank=0,
+        group_world_size=1,
+        endpoint=endpoint,
+        restarts=number - 1,
+        max_restarts=3,
+    )
+
+
+def with_group(launch: Launch, act: Callable[[WorkerGroup], Awaitable[None]]) -> None:
+    async def run() -> None:
+        group = WorkerGroup(launch)
+        await group.preload()
+        try:
+            await act(group)
+        finally:
+            await group.close()
+
+    asyncio.run(run())
+
+
+async def ending(group: WorkerGroup) -> GroupEvent:
+    return await asyncio.wait_for(group.events.get(), PATIENCE.total_seconds())
+
+
+def test_a_torchrun_script_runs_unchanged_in_round_after_round_with_its_arguments_intact(tmp_path: Path) -> None:
+    async def act(group: WorkerGroup) -> None:
+        for number in (1, 2):
+            await start(group, number=number)
+            assert isinstance(await ending(group), GroupFinished)
+
+    with_group(launch_of("sum_ranks.py", tmp_path, arguments=AWKWARD), act)
+    for number in (1, 2):
+        for rank in (0, 1):
+            said, restart = (tmp_path / f"round-{number}/rank-{rank}.log").read_text().splitlines()[-2:]
+            assert json.loads(said) == {"sum": 3, "world": 2, "arguments": list(AWKWARD)}
+            assert restart == f"restart {number - 1}"
+
+
+def test_a_failing_worker_is_named_with_its_traceback_and_the_others_end_at_once(tmp_path: Path) -> None:
+    async def act(group: WorkerGroup) -> None:
+        await start(group)
+        failed = await ending(group)
+        assert isinstance(failed, GroupFailed)
+        assert (failed.failure.rank, failed.failure.exit_code) == (1, 1)
+        assert failed.failure.message == "ValueError: the data is gone"
+        assert "fail_on_rank_1.py" in failed.failure.traceback
+        assert any("the data is gone" in line for line in failed.failure.log_tail)
+
+    with_group(launch_of("fail_on_rank_1.py", tmp_path), act)
+
+
+def test_drained_workers_are_told_apart_from_finished_ones(tmp_path: Path) -> None:
+    async def act(group: WorkerGroup) -> None:
+        await start(group)
+        group.drain("scale-out")
+        assert await ending(group) == GroupDrained(round=1, step=7)
+
+    with_group(launch_of("stop_when_asked.py", tmp_path), act)
+
+
+def test_workers_that_ignore_sigterm_are_killed_after_the_stop_timeout(tmp_path: Path) -> None:
+    script = tmp_path / "stubborn.py"
+    script.write_text(
+        "import pathlib, signal, threading\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"pathlib.Path({str(tmp_path / 'up')!r}).touch()\n"
+        "threading.Event().wait()\n"
+    )
+
+    async def act(group: WorkerGroup) -> None:
+        await start(group, workers=1)
+        await asyncio.to_thread(wait_until, (tmp_path / "up").exists, limit=PATIENCE)
+        await asyncio.wait_for(group.stop("test"), PATIENCE.total_seconds())
+        assert group.events.empty()
+
+    with_group(launch_of(str(script), tmp_path, workers=1), act)
+
+
+AGENT = """
+import asyncio, sys
+from tests.scenarios.test_worker_group import launch_of, start
+from elastic_aws.agent.worker_group import WorkerGroup
+from pathlib import Path
+
+async def main():
+    group = WorkerGroup(launch_of("{script}", Path(sys.argv[1]), workers=1))
+    await group.preload()
+    assert "torch" not in sys.modules, "the agent must stay small"
+    await start(group, workers=1)
+    await asyncio.Event().wait()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_nothing_of_a_worker_outlives_a_killed_agent(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import os, pathlib, subprocess, threading\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        f"file = pathlib.Path({str(tmp_path)!r})\n"
+        "(file / 'new').write_text(f'{os.getpid()} {child.pid}')\n"
+        "(file / 'new').rename(file / 'pids')\n"
+        "threading.Event().wait()\n"
+    )
+    program = tmp_path / "agent_program.py"
+    program.write_text(AGENT.format(script=script))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    agent = subprocess.Popen([sys.executable, str(program), str(tmp_path / "logs")], env=environment)
+    try:
+        pids = tmp_path / "pids"
+        wait_until(lambda: pids.exists() or agent.poll() is not None, limit=PATIENCE)
+        family = psutil.Process(agent.pid).children(recursive=True)
+        family += [psutil.Process(int(pid)) for pid in pids.read_text().split()]
+    finally:
+        agent.send_signal(signal.SIGKILL)
+        agent.wait()
+    wait_until(lambda: not any(_alive(process) for process in family), limit=timedelta(seconds=10))
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
