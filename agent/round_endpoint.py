@@ -12,7 +12,7 @@ def probe(answer: Connection) -> None:
     """Tell what could not be preloaded; an empty list when all is well."""
     preload = sys.modules.get("elastic_aws.agent.preload")
     if preload is None:
-        import elastic_aws.agent.preload as preload
+        from elastic_aws.agent import preload
     answer.send(list(preload.FAILURES))
 
 

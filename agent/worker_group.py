@@ -344,7 +344,7 @@ class WorkerGroup:
                 pass
 
     def _commit_reply(self, rank: int, number: int) -> Callable[[bool, str], None]:
-        def reply(committed: bool, reason: str) -> None:  # noqa: FBT001 - the message's own field
+        def reply(committed: bool, reason: str) -> None:
             self._sockets.send(rank, CommitReply(id=number, committed=committed, reason=reason))
 
         return reply

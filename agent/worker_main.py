@@ -74,12 +74,12 @@ def _redirect(log: str) -> None:
     for stream in (1, 2):
         os.dup2(file, stream)
     os.close(file)
-    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115, PTH123 - the process's own stream
-    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115, PTH123 - the process's own stream
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - the process's own stream
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115 - the process's own stream
 
 
 def _limit_threads() -> None:
-    """torch was imported before the variable was set, so it has to be told."""
+    """Torch was imported before the variable was set, so it has to be told."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdigit():
         import torch

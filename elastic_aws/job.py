@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from elastic_aws.node_config import Timing
+from elastic_aws.instance_types import instance_type, instance_type_names
+from elastic_aws.node_config import Program, Timing
 
 MAX_NAME_LENGTH = 40
 """Longest job name: CloudFormation makes role names of at most 64 characters from `elastic-aws-{job}`."""
+
+ALLOWED = "x-allowed"
+"""Key of a field's JSON schema that says, for people, what may stand there. Error messages quote it."""
+
+IMAGE_SCHEME = "image://"
+S3_SCHEME = "s3://"
 
 
 class Capacity(StrEnum):
@@ -19,6 +27,19 @@ class Capacity(StrEnum):
 
     SPOT = "spot"
     ON_DEMAND = "on-demand"
+
+
+class ScriptPlace(StrEnum):
+    """Where the script comes from: the four forms."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    S3 = "s3"
+    IMAGE = "image"
+
+
+def _field(description: str, allowed: str, **rules: Any) -> Any:
+    return Field(description=description, json_schema_extra={ALLOWED: allowed}, **rules)
 
 
 class Document(BaseModel):
@@ -30,14 +51,16 @@ class Document(BaseModel):
 class Nodes(Document):
     """How many nodes: `min:max` with a target, written `2`, `2:8`, or as a mapping."""
 
-    min: int = Field(ge=1, description="Training waits when fewer nodes than this are left.")
-    max: int = Field(ge=1, le=1000, description="Never more nodes than this.")
-    target: int = Field(ge=1, description="How many nodes to ask for at first; `min` where it is left out.")
+    min: int = _field("Training waits when fewer nodes than this are left.", "a number from 1 on", ge=1)
+    max: int = _field("Never more nodes than this.", "a number from 1 to 1000", ge=1, le=1000)
+    target: int = _field(
+        "How many nodes to ask for at first; `min` where it is left out.", "a number from min to max", ge=1
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _parse(cls, value: Any) -> Any:
-        if isinstance(value, int):
+        if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if isinstance(value, str):
             low, colon, high = value.partition(":")
@@ -55,44 +78,185 @@ class Nodes(Document):
         return self
 
 
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _as_text(value: Any) -> Any:
+    """YAML reads `3` and `0.1` as numbers; as an argument or a variable they are text."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _passable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("a NUL character cannot be passed to a program")
+    return value
+
+
+def _variable(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"{name!r} is no name of an environment variable")
+    return name
+
+
+def _known_type(name: str) -> str:
+    if instance_type(name) is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, instance_type_names(), n=3)
+        raise ValueError(f"no such instance type{'; did you mean ' + ' or '.join(near) + '?' if near else ''}")
+    return name
+
+
+Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_passable)]
+"""What reaches a program unchanged."""
+
+
 class Venv(Document):
     """Run in a Python of the machine image, with these packages added."""
 
-    python: str = Field(default="/opt/pytorch/bin/python", description="A Python with torch on the machine image.")
-    requirements: tuple[str, ...] = Field(default=(), description="Packages to pip install, e.g. `timm==1.0.9`.")
-
-
-def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
+    python: str = _field(
+        "A Python with torch on the machine image.", "an absolute path", default="/opt/pytorch/bin/python", pattern="^/"
+    )
+    requirements: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = _field(
+        "Packages to pip install, e.g. `timm==1.0.9`.", "a list of pip requirements", default=()
+    )
 
 
 class JobSpec(Document):
     """One training job."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", max_length=MAX_NAME_LENGTH)]
-    script: str = Field(min_length=1)
-    arguments: tuple[str, ...] = ()
-    code: str | None = None
-    nodes: Nodes
-    workers_per_node: Literal["auto", "gpu"] | Annotated[int, Field(ge=1, le=64)] = "auto"
-    instance_types: Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=20)]
-    capacity: Capacity = Capacity.SPOT
-    image: str | None = None
-    venv: Venv | None = None
-    setup: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
-    environment: dict[str, str] = {}
-    preload: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
-    checkpoints: str | None = None
-    max_hours: float = Field(default=24, gt=0, le=24 * 30)
-    region: str | None = None
-    bucket: str | None = None
-    subnets: tuple[str, ...] = ()
-    machine_image: str | None = None
-    volume_gb: int = Field(default=100, ge=8, le=16384)
-    store_instance_type: str = "m7i.large"
-    timing: Timing = Timing()
+    name: str = _field(
+        "The job's name; its stack is `elastic-aws-{name}`.",
+        f"lower-case letters, digits and dashes, beginning with a letter, at most {MAX_NAME_LENGTH} characters",
+        pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$",
+        max_length=MAX_NAME_LENGTH,
+    )
+    script: str = _field(
+        "The training script.",
+        "a path (in `code` where that is given), s3://bucket/train.py, or image:///path/in/the/image.py",
+        min_length=1,
+    )
+    arguments: tuple[Text, ...] = _field("The script's arguments.", "a list of texts", default=())
+    code: str | None = _field(
+        "What to pack and send to the nodes; the script alone where it is left out.",
+        "a folder, or s3://bucket/code.tar.gz (or .zip)",
+        default=None,
+    )
+    nodes: Nodes = _field(
+        "How many nodes, as `min:max`.", "2, 2:8 or {min: 2, max: 8, target: 4}, with min <= target <= max"
+    )
+    workers_per_node: Literal["auto", "gpu"] | Annotated[int, Field(ge=1, le=64)] = _field(
+        "Training processes on each node.",
+        "auto (one a GPU, one on a CPU type), gpu, or a number from 1 to 64",
+        default="auto",
+    )
+    instance_types: Annotated[tuple[Annotated[str, AfterValidator(_known_type)], ...], BeforeValidator(_as_tuple)] = (
+        _field(
+            "What the workers run on: the group buys whichever is available.",
+            "one or up to 20 EC2 instance types, e.g. g5.xlarge",
+            min_length=1,
+            max_length=20,
+        )
+    )
+    capacity: Capacity = _field("How the workers are bought.", "spot or on-demand", default=Capacity.SPOT)
+    image: str | None = _field("Container image to run in, instead of `venv`.", "an image reference", default=None)
+    venv: Venv | None = _field(
+        "Python on the machine image to run in.", "{python: /path, requirements: [...]}", default=None
+    )
+    setup: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = _field(
+        "Shell commands run once on each node before training.", "a list of commands", default=()
+    )
+    environment: dict[Annotated[str, AfterValidator(_variable)], Text] = _field(
+        "Environment variables of the workers.", "a mapping of names to texts", default={}
+    )
+    preload: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = _field(
+        "Modules imported once before workers are started; they must start no thread and use no GPU.",
+        "a list of module names",
+        default=(),
+    )
+    checkpoints: str | None = _field(
+        "Where checkpoints go; in the job's own bucket where it is left out.",
+        "s3://bucket/prefix or an absolute folder",
+        default=None,
+        pattern="^(s3://.|/)",
+    )
+    max_hours: float = _field("The job ends after so many hours.", "a number up to 720", default=24, gt=0, le=24 * 30)
+    region: str | None = _field(
+        "AWS region; --region wins.",
+        "a region's name, e.g. us-west-2",
+        default=None,
+        pattern=r"^[a-z]{2}(-[a-z]+)+-\d$",
+    )
+    bucket: str | None = _field(
+        "S3 bucket for code, state and checkpoints; `elastic-aws-{account}-{region}` where it is left out.",
+        "a bucket's name",
+        default=None,
+        pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
+    )
+    subnets: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = _field(
+        "Subnets of one VPC; the default VPC's where it is left out.", "a list of subnet ids", default=()
+    )
+    machine_image: str | None = _field(
+        "Machine image of the workers; AWS's own for GPU or CPU where it is left out.",
+        "an AMI id, or the path of an SSM parameter that holds one",
+        default=None,
+        pattern=r"^(ami-[0-9a-f]+|/.+)$",
+    )
+    volume_gb: int = _field("Each worker's disk.", "a number of GB from 8 to 16384", default=100, ge=8, le=16384)
+    store_instance_type: Annotated[str, AfterValidator(_known_type)] = _field(
+        "What the store runs on.", "an EC2 instance type", default="m7i.large"
+    )
+    timing: Timing = _field("Times the agents go by, in seconds.", "a mapping of times", default=Timing())
+
+    @model_validator(mode="after")
+    def _fits(self) -> JobSpec:
+        if self.image is not None and self.venv is not None:
+            raise ValueError("image and venv exclude each other: workers run in one of them")
+        if self.script_place is ScriptPlace.IMAGE and self.image is None:
+            raise ValueError(f"script {self.script!r} is inside a container image, but no image is given")
+        if self.script.startswith((IMAGE_SCHEME, S3_SCHEME)) and self.code is not None:
+            raise ValueError(f"script {self.script!r} is not in the code folder: leave code out, or name a path in it")
+        if self.workers_per_node == "gpu":
+            without = [name for name in self.instance_types if not _gpus(name)]
+            if without:
+                raise ValueError(
+                    f"workers_per_node is gpu, but {', '.join(without)} has no GPU: "
+                    "choose types with GPUs, or workers_per_node: auto or a number"
+                )
+        return self
 
     @property
     def time_limit(self) -> timedelta:
         """How long the job may run."""
         return timedelta(hours=self.max_hours)
+
+    @property
+    def script_place(self) -> ScriptPlace:
+        """Which of the four forms the script has."""
+        if self.script.startswith(IMAGE_SCHEME):
+            return ScriptPlace.IMAGE
+        if self.script.startswith(S3_SCHEME) or (self.code or "").startswith(S3_SCHEME):
+            return ScriptPlace.S3
+        return ScriptPlace.FILE if self.code is None else ScriptPlace.FOLDER
+
+    @property
+    def program(self) -> Program:
+        """What a worker runs: relative to the bundle's top, or absolute inside the container image."""
+        if self.script_place is ScriptPlace.IMAGE:
+            script = "/" + self.script.removeprefix(IMAGE_SCHEME).lstrip("/")
+        elif self.code is None:
+            script = self.script.rpartition("/")[2]
+        else:
+            script = self.script
+        return Program(script=script, arguments=self.arguments)
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether the first instance type, and so the machine image, has GPUs."""
+        return _gpus(self.instance_types[0]) > 0
+
+
+def _gpus(name: str) -> int:
+    known = instance_type(name)
+    return 0 if known is None else known.gpus

@@ -8,6 +8,7 @@ from moto.autoscaling.exceptions import ValidationError
 from moto.autoscaling.models import autoscaling_backends
 from moto.autoscaling.responses import AutoScalingResponse
 from moto.core.responses import ActionResult, EmptyResult
+from moto.core.utils import camelcase_to_underscores
 
 from elastic_aws.local_cloud.group_request import apply_tags, changed_group, new_group, new_hook
 from elastic_aws.local_cloud.scaling_group import Group, Hook, shown_member, shown_tags
@@ -21,6 +22,13 @@ _SUSPENDABLE = (
 
 class LocalAutoScalingResponse(AutoScalingResponse):  # type: ignore[misc] # moto is untyped here
     """One request."""
+
+    def call_action(self) -> Any:
+        """Answer what is defined here; moto's own answers would need its own model."""
+        name = camelcase_to_underscores(self._get_action())
+        if name not in vars(type(self)):
+            raise NotImplementedError(name)
+        return super().call_action()
 
     @property
     def _groups(self) -> ScalingGroups:

@@ -18,6 +18,7 @@ from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.base_backend import BaseBackend
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
+from moto.core.utils import camelcase_to_underscores
 from moto.s3.models import s3_backends
 
 from elastic_aws.local_cloud.intrinsic_functions import TemplateError
@@ -65,6 +66,13 @@ class LocalCloudFormationResponse(CloudFormationResponse):  # type: ignore[misc]
     """One request."""
 
     RESPONSE_KEY_PATH_TO_TRANSFORMER: ClassVar[dict[str, Any]] = {}
+
+    def call_action(self) -> Any:
+        """Answer what is defined here; moto's own answers would need its own model."""
+        name = camelcase_to_underscores(self._get_action())
+        if name not in vars(type(self)):
+            raise NotImplementedError(name)
+        return super().call_action()
 
     @property
     def _stacks(self) -> LocalStacks:

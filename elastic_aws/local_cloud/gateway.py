@@ -54,10 +54,21 @@ class Gateway:
             return refuse(environ, start_response, 500, "InternalFailure", f"The local cloud failed: {error!r}")
 
     def _s3(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        answer: Iterable[bytes] = self._moto(environ, start_response)
         if environ["REQUEST_METHOD"] != "POST" or "uploadId=" not in environ.get("QUERY_STRING", ""):
+            answer: Iterable[bytes] = self._moto(environ, start_response)
             return answer
-        return [b"".join(answer)]
+        kept: list[Any] = []
+
+        def keep(status: str, headers: list[tuple[str, str]], *_: Any) -> Callable[[bytes], None]:
+            kept[:] = status, headers
+            return lambda _: None
+
+        # moto names the root of this answer otherwise than AWS; s3torchconnector's parser minds.
+        body = b"".join(self._moto(environ, keep)).replace(b"MultipartUploadResponse", b"MultipartUploadResult")
+        status, headers = kept
+        others = [(name, value) for name, value in headers if name.lower() != "content-length"]
+        start_response(status, [*others, ("Content-Length", str(len(body)))])
+        return [body]
 
     def _own(self, environ: Environ, name: str, start_response: StartResponse) -> Iterable[bytes]:
         length = int(environ.get("CONTENT_LENGTH") or 0)

@@ -6,6 +6,7 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 
 class NotLoopbackError(OSError):
@@ -13,17 +14,24 @@ class NotLoopbackError(OSError):
 
 
 def allow_loopback_only(report: Callable[[str], None]) -> None:
-    """From now on a connection that is not to a loopback address or a UNIX socket is reported and refused."""
+    """From now on whatever is not for this computer is reported and refused: connections, and look-ups of names."""
+
+    def refuse(what: str) -> NoReturn:
+        report(f"refused {what}: the local cloud only talks to this computer")
+        raise NotLoopbackError(f"refused {what}")
 
     def check(event: str, arguments: tuple[object, ...]) -> None:
+        if event in {"socket.getaddrinfo", "socket.gethostbyname"}:
+            host = arguments[0]
+            if host and not is_loopback(host.decode() if isinstance(host, bytes) else str(host)):
+                refuse(f"a look-up of {host!r}")
         if event not in {"socket.connect", "socket.sendto"}:
             return
         connection, address = arguments
         if isinstance(connection, socket.socket) and connection.family == socket.AF_UNIX:
             return
         if isinstance(address, tuple) and not is_loopback(str(address[0])):
-            report(f"refused a connection to {address[0]}: the local cloud only talks to this computer")
-            raise NotLoopbackError(f"{address[0]} is not a loopback address")
+            refuse(f"a connection to {address[0]}")
 
     sys.addaudithook(check)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import secrets
 import string
 from collections.abc import Callable, Mapping
@@ -187,7 +188,7 @@ def _delete_moto_resource(model: Any, resource: Any, document: dict[str, Any], p
 
 def _completed(kind: str, properties: dict[str, Any]) -> dict[str, Any]:
     """What moto expects and AWS lets one leave out: ports of a rule for all protocols, tags with a type."""
-    whole = dict(properties)
+    whole = copy.deepcopy(properties)  # moto changes what it is given
     if kind == "AWS::EC2::SecurityGroup":
         rules = [{"FromPort": -1, "ToPort": -1} | rule for rule in whole.get("SecurityGroupIngress", [])]
         whole["SecurityGroupIngress"] = rules

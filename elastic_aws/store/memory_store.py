@@ -1,102 +1,35 @@
-"""MemoryStore: the store of one process, for tests and single-machine use. Same contract as etcd."""
+"""MemoryStore: a store inside one process, for tests. It keeps etcd's contract."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import uuid
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import timedelta
 
-from elastic_aws.errors import LeaseLostError, StoreError, StoreUnavailableError
+from elastic_aws.errors import StoreUnavailableError
+from elastic_aws.store.memory_world import World
 from elastic_aws.store.protocol import (
     Changed,
     Condition,
-    CreatedAt,
-    Delete,
     Entry,
     Lease,
-    Put,
-    Removed,
     Resynced,
     Snapshot,
     Store,
     Transaction,
-    Unchanged,
-    ValueIs,
     WatchEvent,
     Write,
 )
-
-
-@dataclass
-class _World:
-    """What one store holds; a replaced store is another world."""
-
-    store_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    revision: int = 1
-    compacted: int = 0
-    entries: dict[str, Entry] = field(default_factory=dict)
-    history: list[tuple[int, Changed | Removed]] = field(default_factory=list)
-    leases: dict[int, float] = field(default_factory=dict)
-
-    def snapshot(self, prefix: str) -> Snapshot:
-        """Everything under the prefix now."""
-        entries = tuple(entry for key, entry in sorted(self.entries.items()) if key.startswith(prefix))
-        return Snapshot(entries=entries, revision=self.revision, store_id=self.store_id)
-
-    def holds(self, condition: Condition) -> bool:
-        """Whether the condition is true now."""
-        entry = self.entries.get(condition.key)
-        match condition:
-            case Unchanged(modified=modified):
-                return (entry.modified if entry else 0) == modified
-            case CreatedAt(created=created):
-                return (entry.created if entry else 0) == created
-            case ValueIs(value=value):
-                return entry is not None and entry.value == value
-
-    def write(self, writes: Sequence[Write]) -> None:
-        """Do all writes at one new revision, or none when one is refused."""
-        if len({write.key for write in writes}) < len(writes):
-            raise StoreError("the store refused a transaction", why="it writes one key twice")
-        for write in writes:
-            if isinstance(write, Put) and write.lease and write.lease not in self.leases:
-                raise LeaseLostError("the store refused a write", why=f"lease {write.lease:x} has run out")
-        revision = self.revision + 1
-        for write in writes:
-            self._write_one(write, revision)
-
-    def _write_one(self, write: Write, revision: int) -> None:
-        old = self.entries.get(write.key)
-        match write:
-            case Put(key=key, value=value, lease=lease):
-                created = old.created if old else revision
-                entry = Entry(key=key, value=value, created=created, modified=revision, lease=lease)
-                self.entries[key] = entry
-                self.history.append((revision, Changed(entry=entry)))
-                self.revision = revision
-            case Delete(key=key) if old:
-                del self.entries[key]
-                self.history.append((revision, Removed(key=key, revision=revision)))
-                self.revision = revision
-            case Delete():
-                pass
-
-    def end_lease(self, lease: int) -> None:
-        """Forget the lease and delete its keys at one revision."""
-        self.leases.pop(lease, None)
-        keys = sorted(key for key, entry in self.entries.items() if entry.lease == lease)
-        self.write([Delete(key=key) for key in keys])
 
 
 class MemoryStore:
     """One store in memory. Every node under test takes its own `client()`."""
 
     def __init__(self) -> None:
-        self._world = _World()
+        self._world = World()
         self._lease_ids = itertools.count(1)
+        self._timers: dict[int, asyncio.TimerHandle] = {}
         self._changed = asyncio.Event()
         self._paused = False
 
@@ -111,13 +44,13 @@ class MemoryStore:
     def resume(self) -> None:
         """Answer again. As in etcd, every lease starts anew with its whole time to live."""
         self._paused = False
-        for lease, time_to_live in list(self._world.leases.items()):
-            self._expect(self._world, lease, time_to_live)
+        for lease in list(self._world.leases):
+            self.renew(lease)
         self._wake()
 
     def replace(self) -> None:
         """Become another, empty store at the same address."""
-        self._world = _World()
+        self._world = World()
         self._wake()
 
     def compact(self) -> None:
@@ -125,33 +58,42 @@ class MemoryStore:
         self._world.compacted = self._world.revision
         self._world.history.clear()
 
-    @property
-    def paused(self) -> bool:
-        """Whether the store is down."""
-        return self._paused
-
-    @property
-    def world(self) -> _World:
-        """What the store holds now."""
+    def reach(self) -> World:
+        """What the store holds now. Raises: StoreUnavailableError while paused."""
+        if self._paused:
+            raise StoreUnavailableError("the store does not answer", why="it is paused")
         return self._world
 
     def transact(self, conditions: Sequence[Condition], writes: Sequence[Write]) -> Transaction:
         """Do all writes if all conditions hold."""
-        succeeded = all(self._world.holds(condition) for condition in conditions)
+        world = self.reach()
+        succeeded = all(world.holds(condition) for condition in conditions)
         if succeeded and writes:
-            self._world.write(writes)
+            world.write(writes)
             self._wake()
-        return Transaction(succeeded=succeeded, revision=self._world.revision)
+        return Transaction(succeeded=succeeded, revision=world.revision)
 
     def grant(self, time_to_live: float) -> int:
         """A new lease's number."""
-        lease = next(self._lease_ids)
-        self._world.leases[lease] = time_to_live
-        self._expect(self._world, lease, time_to_live)
+        world, lease = self.reach(), next(self._lease_ids)
+        world.leases[lease] = time_to_live
+        self.renew(lease)
         return lease
 
-    def end_lease(self, world: _World, lease: int) -> None:
-        """Revoke the lease, or let it run out."""
+    def renew(self, lease: int) -> bool:
+        """Start the lease's time to live anew; False when the store has no such lease."""
+        world = self.reach()
+        if lease not in world.leases:
+            return False
+        self._stop_timer(lease)
+        loop = asyncio.get_running_loop()
+        self._timers[lease] = loop.call_later(world.leases[lease], self._run_out, world, lease)
+        return True
+
+    def revoke(self, lease: int) -> None:
+        """End the lease and delete its keys."""
+        world = self.reach()
+        self._stop_timer(lease)
         world.end_lease(lease)
         self._wake()
 
@@ -163,13 +105,134 @@ class MemoryStore:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _expect(self, world: _World, lease: int, time_to_live: float) -> None:
-        loop = asyncio.get_running_loop()
-        loop.call_later(time_to_live, self._check_lease, world, lease, loop.time())
+    def _stop_timer(self, lease: int) -> None:
+        if timer := self._timers.pop(lease, None):
+            timer.cancel()
 
-    def _check_lease(self, world: _World, lease: int, since: float) -> None:
-        if self._paused or lease not in world.leases:
+    def _run_out(self, world: World, lease: int) -> None:
+        if not self._paused:
+            world.end_lease(lease)
+            self._wake()
+
+
+class _MemoryLease:
+    """A lease with its keep-alive."""
+
+    def __init__(self, store: MemoryStore, time_to_live: float) -> None:
+        self._store = store
+        self._id = store.grant(time_to_live)
+        self._time_to_live = time_to_live
+        self._lost = asyncio.Event()
+        self._keeping = asyncio.create_task(self._keep())
+
+    @property
+    def id(self) -> int:
+        return self._id
+
+    async def lost(self) -> None:
+        await self._lost.wait()
+
+    async def revoke(self) -> None:
+        self.stop()
+        self._lost.set()
+        try:
+            self._store.revoke(self._id)
+        except StoreUnavailableError:
             return
-        renewed = self._renewals.get(lease, 0.0)
-        if renewed <= since:
-            self.end_lease(world, lease)
+
+    def stop(self) -> None:
+        """Keep it alive no longer."""
+        self._keeping.cancel()
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        expires = loop.time() + self._time_to_live
+        while loop.time() < expires:
+            await asyncio.sleep(self._time_to_live / 3)
+            try:
+                if not self._store.renew(self._id):
+                    break
+            except StoreUnavailableError:
+                continue
+            expires = loop.time() + self._time_to_live
+        self._lost.set()
+
+
+class _MemoryClient:
+    """One connection to a MemoryStore."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._leases: list[_MemoryLease] = []
+        self._store_id = ""
+        self._closed = asyncio.Event()
+
+    async def get(self, key: str) -> Entry | None:
+        await asyncio.sleep(0)
+        return self._reach().entries.get(key)
+
+    async def list(self, prefix: str) -> Snapshot:
+        await asyncio.sleep(0)
+        return self._reach().snapshot(prefix)
+
+    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Write]) -> Transaction:
+        await asyncio.sleep(0)
+        self._reach()
+        return self._store.transact(conditions, writes)
+
+    async def grant(self, time_to_live: timedelta) -> Lease:
+        await asyncio.sleep(0)
+        self._reach()
+        lease = _MemoryLease(self._store, time_to_live.total_seconds())
+        self._leases.append(lease)
+        return lease
+
+    def watch(self, prefix: str, *, after: int) -> AsyncIterator[WatchEvent]:
+        return self._watch(prefix, after, self._store_id)
+
+    async def close(self) -> None:
+        self._closed.set()
+        for lease in self._leases:
+            lease.stop()
+
+    def _reach(self) -> World:
+        if self._closed.is_set():
+            raise StoreUnavailableError("the store does not answer", why="this connection is closed")
+        world = self._store.reach()
+        self._store_id = world.store_id
+        return world
+
+    async def _watch(self, prefix: str, after: int, store_id: str) -> AsyncIterator[WatchEvent]:
+        while True:
+            change = asyncio.create_task(self._store.change())
+            try:
+                for event, revision, seen_id in self._news(prefix, after, store_id):
+                    after, store_id = max(after, revision), seen_id
+                    yield event
+                await change
+            finally:
+                change.cancel()
+
+    def _news(self, prefix: str, after: int, store_id: str) -> Iterable[tuple[WatchEvent, int, str]]:
+        """What to tell a watch now: each event with its revision and the store it is of."""
+        try:
+            world = self._reach()
+        except StoreUnavailableError:
+            return []
+        if (store_id and world.store_id != store_id) or after < world.compacted or after > world.revision:
+            return [(Resynced(snapshot=world.snapshot(prefix)), world.revision, world.store_id)]
+        return [
+            (event, revision, world.store_id)
+            for revision, event in world.history
+            if revision > after and _key(event).startswith(prefix)
+        ]
+
+
+def _key(event: WatchEvent) -> str:
+    match event:
+        case Changed(entry=entry):
+            return entry.key
+        case Resynced():
+            return ""
+        case _:
+            return event.key

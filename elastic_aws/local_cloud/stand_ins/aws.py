@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import shutil
 import sys
 from datetime import datetime
@@ -19,6 +20,9 @@ import jmespath  # type: ignore[import-untyped] # it has no stubs
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import InstanceMetadataRegionFetcher
+
+sys.path.append(str(Path(__file__).parents[3]))  # it is started as a program, not as a part of the package
+from elastic_aws.local_cloud.loopback_only import allow_loopback_only
 
 _IGNORED_FLAGS = {"--no-cli-pager", "--only-show-errors", "--quiet", "--no-progress", "--no-paginate", "--debug"}
 _COMMON = {
@@ -34,6 +38,7 @@ _COMMON = {
 
 def main(argv: list[str]) -> int:
     """Run one command line; answer the real command's exit status: 252 for usage, 253 for set-up, 254 for a refusal."""
+    allow_loopback_only(lambda text: sys.stderr.write(f"aws: {text}\n"))
     if "--version" in argv:
         sys.stdout.write("aws-cli/2.0.0 elastic-aws-local-cloud\n")
         return 0
@@ -81,7 +86,9 @@ def _split(argv: list[str]) -> tuple[list[str], dict[str, str]]:
 def _client(service: str, common: dict[str, str]) -> Any:
     session = botocore.session.get_session()
     region = common.get("--region") or session.get_config_variable("region")
-    region = region or InstanceMetadataRegionFetcher().retrieve_region()
+    if not region:
+        own = os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]  # never the default, which is the address of a real EC2
+        region = InstanceMetadataRegionFetcher(base_url=f"{own}/").retrieve_region()
     return session.create_client(service, region_name=region, endpoint_url=common.get("--endpoint-url"))
 
 
