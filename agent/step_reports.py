@@ -14,7 +14,9 @@ from elastic_aws.store.protocol import Put, Store
 from elastic_aws.worker_channel import StepDone
 
 INTERVAL = timedelta(seconds=2)
-"""Between two progress reports of rank 0; one that carries new metrics' names is not held back."""
+"""Between two progress reports of rank 0; what the script marks as important is not held back."""
+LEAST_ELAPSED = timedelta(seconds=0.5)
+"""A rate over less time than this is noise."""
 
 
 class StepReports:
@@ -30,7 +32,7 @@ class StepReports:
         self._last_step_at: float | None = None
         self._said_at = 0.0
         self._said_samples: int | None = None
-        self._said_epoch = -1
+        self._rate = 0.0
         self._write: asyncio.Task[None] | None = None
 
     def begin(self, record: RoundRecord) -> None:
@@ -53,12 +55,13 @@ class StepReports:
     def _report(self, number: int, done: StepDone, now: float) -> None:
         if self._said_samples is None:
             self._said_samples, self._said_at = done.samples, now
+        elapsed = now - self._said_at
+        if elapsed < INTERVAL.total_seconds() and not done.important:
             return
-        due = now - self._said_at >= INTERVAL.total_seconds() or done.epoch != self._said_epoch
-        if not due or now <= self._said_at:
-            return
-        rate = (done.samples - self._said_samples) / (now - self._said_at)
-        self._said_samples, self._said_at, self._said_epoch = done.samples, now, done.epoch
+        if elapsed >= LEAST_ELAPSED.total_seconds():
+            self._rate = (done.samples - self._said_samples) / elapsed
+            self._said_samples, self._said_at = done.samples, now
+        rate = self._rate
         self._emit(
             Progress(
                 round=number,

@@ -42,7 +42,7 @@ def run(plan: WorkerPlan) -> None:
     sys.path.insert(0, str(Path(plan.script).parent))
     try:
         runpy.run_path(plan.script, run_name="__main__")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the border between our code and the user's script
         _report(plan.error, error)
         _exit(1)
     except SystemExit as end:
@@ -91,9 +91,17 @@ def _report(file: str, error: Exception) -> None:
     text = traceback.format_exc()
     sys.stderr.write(text)
     message = "".join(traceback.format_exception_only(error)).strip()
-    report = {"message": message, "traceback": text, "peer_lost": type(error).__name__ in _PEER_ERRORS}
+    peer_lost = any(sign in message for sign in _PEER_SIGNS)
+    report = {"message": message, "traceback": text, "peer_lost": peer_lost}
     Path(file).write_text(json.dumps(report))
 
 
-_PEER_ERRORS = {"DistNetworkError", "DistBackendError", "DistStoreError"}
-"""torch's errors of a collective whose other side is gone: most often an echo of another worker's end."""
+_PEER_SIGNS = (
+    "DistNetworkError",
+    "DistBackendError",
+    "DistStoreError",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "gloo/transport",
+)
+"""In torch's errors of a collective whose other side is gone: most often an echo of another worker's end."""

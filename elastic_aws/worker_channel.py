@@ -32,12 +32,14 @@ class StepDone:
     """Worker -> agent: steps up to `step` (counted from 1 over the whole job) are done. Throttled by the sender.
 
     `samples` counts samples of the whole world since the start of the job, `metrics` is what the script reported.
+    An `important` one is shown at once.
     """
 
     step: int
     samples: int
     epoch: int
     metrics: dict[str, float] = field(default_factory=dict)
+    important: bool = False
     type: Literal["step"] = "step"
 
 

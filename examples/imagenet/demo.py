@@ -200,7 +200,7 @@ def interfere(story: Story) -> None:
 def audit() -> dict[str, Any]:
     """What the ledger of committed steps proves about the samples."""
     status = read_json("--local", "status", JOB, "--json")
-    place = status["job"]["commit"]["place"].rsplit("/", 1)[0]
+    place = status["job"]["commit"]["place"]
     local = json.loads((FOLDER / "cloud" / "state.json").read_text())
     aws = {
         "AWS_ENDPOINT_URL": local["endpoint_url"],
