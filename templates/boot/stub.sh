@@ -1,0 +1,22 @@
+#!/bin/bash
+# The whole user-data: write the node's configuration, fetch the wheel, check it, go on from within it.
+# The lines that begin with @ are filled in by templates/user_data.py.
+set -euo pipefail
+root="${ELASTIC_AWS_ROOT:-}"
+home="$root/opt/elastic-aws"
+mkdir -p "$home" "$root/etc/elastic-aws" "$root/var/log/elastic-aws"
+cat > "$root/etc/elastic-aws/node.json" <<'ELASTIC_AWS_NODE'
+@NODE_CONFIG
+ELASTIC_AWS_NODE
+read -r boot uri sha256 <<'ELASTIC_AWS_WHEEL'
+@WHEEL
+ELASTIC_AWS_WHEEL
+for attempt in 1 2 3 4 5 6; do
+  aws s3 cp --only-show-errors "$uri" "$home/wheel.zip" && break
+  echo "attempt $attempt to fetch $uri failed" >&2
+  sleep $((attempt * 2))
+done
+echo "$sha256  $home/wheel.zip" | sha256sum --check --quiet
+rm -rf "$home/wheel"
+"$root/usr/bin/python3" -m zipfile -e "$home/wheel.zip" "$home/wheel"
+exec bash "$home/wheel/elastic_aws/templates/boot/$boot.sh"
