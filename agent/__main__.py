@@ -12,11 +12,10 @@ import uuid
 from datetime import timedelta
 from pathlib import Path
 
-from elastic_aws.agent.log_shipping import LogShipper
-
 from elastic_aws import __version__
 from elastic_aws.agent.install import install_code, run_setup
 from elastic_aws.agent.interruption_watch import watch_interruptions
+from elastic_aws.agent.log_shipping import LogShipper
 from elastic_aws.agent.node import Node
 from elastic_aws.agent.worker_count import worker_count
 from elastic_aws.agent.worker_group import Launch, WorkerGroup
@@ -40,7 +39,11 @@ async def run_node(config: NodeConfig, *, root: str, identity: Identity, emit: E
     logs = Path(f"{root}/var/log/elastic-aws")
     bucket = Bucket(AwsSession.from_environment(config.region), config.bucket)
     code = await asyncio.to_thread(install_code, config, bucket=bucket, root=root)
-    environment = {"PYTHON": sys.executable} | config.environment
+    environment = {
+        "PYTHON": sys.executable,
+        "AWS_REGION": config.region,
+        "AWS_DEFAULT_REGION": config.region,
+    } | config.environment
     await asyncio.to_thread(run_setup, config, code=code, environment=environment, log=logs / "agent.log", emit=emit)
     group = WorkerGroup(_launch(config, code=code, logs=logs, environment=environment, node=identity.instance_id))
     store = None
@@ -55,7 +58,7 @@ async def run_node(config: NodeConfig, *, root: str, identity: Identity, emit: E
             instance_type=identity.instance_type,
             incarnation=uuid.uuid4().hex[:8],
         )
-        store = await connect(config.store_endpoints, call_timeout=STORE_CALL_LIMIT)
+        store = connect(config.store_endpoints, call_timeout=STORE_CALL_LIMIT)
         hook = LifecycleHook(region=config.region, group=config.workers_group, instance=identity.instance_id)
         node = Node(
             store=store,

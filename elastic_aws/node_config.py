@@ -107,4 +107,5 @@ class NodeConfig(Frozen):
     preload: tuple[str, ...] = ()
     checkpoints: str
     log_group: str
+    time_limit: timedelta = timedelta(hours=24)
     timing: Timing = Timing()

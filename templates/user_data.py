@@ -85,6 +85,7 @@ def _node_config(spec: JobSpec, role: Role) -> dict[str, Any]:
         preload=spec.preload if worker else (),
         checkpoints=spec.checkpoints or "",
         log_group=log_group_name(spec.name),
+        time_limit=spec.time_limit,
         timing=spec.timing,
     )
     prefix = f"jobs/{spec.name}/${{Run}}/"

@@ -224,6 +224,13 @@ class LocalEc2(EC2Backend):  # type: ignore[misc] # moto is untyped here
             instance.terminated_at = utcnow()
             self._changed(self.region_name, instance_id)
 
+    def gone(self, instance_id: str) -> bool:
+        """Whether no process of the instance is left."""
+        try:
+            return bool(self.get_instance(instance_id)._state.name == "terminated")
+        except InvalidInstanceIdError:
+            return True
+
     def running(self, instance_id: str) -> bool:
         """Whether EC2 still shows the instance as running."""
         try:

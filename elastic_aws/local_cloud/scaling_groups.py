@@ -216,7 +216,7 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
             zone=member.zone,
             order=member.order,
             phase=member.phase,
-            alive=self.ec2.running(member.instance),
+            alive=self.ec2.running(member.instance) if member.phase.counts else not self.ec2.gone(member.instance),
             healthy=member.healthy,
             protected=member.protected and not group.deleting,
             wait_over=over,

@@ -43,6 +43,7 @@ class EtcdWatch:
                 await self._open(call)
                 if lost_track := await self._lost_track():
                     yield lost_track
+                    continue  # this stream begins after a revision of the other store
                 while not (answer := await self._read(call)).canceled:
                     for event in answer.events:
                         yield watch_event(event)

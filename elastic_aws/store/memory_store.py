@@ -207,7 +207,7 @@ class _MemoryClient:
             change = asyncio.create_task(self._store.change())
             try:
                 for event, revision, seen_id in self._news(prefix, after, store_id):
-                    after, store_id = max(after, revision), seen_id
+                    after, store_id = revision, seen_id
                     yield event
                 await change
             finally:
