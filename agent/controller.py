@@ -102,11 +102,11 @@ class Controller:
 
     async def _write_first_bounds(self) -> None:
         """The job file's bounds, or newer ones that were asked for: the store may have been replaced."""
-        asked = await asyncio.to_thread(self._bucket.get, self._config.job_prefix + "scale.json")
         start = self._config.bounds
         bounds = Bounds(min=start.min, max=start.max, target=start.target)
-        if asked is not None:
-            bounds = decode(Bounds, asked)
+        with contextlib.suppress(ElasticAwsError):  # without S3, or for nonsense there: as the job file says
+            asked = await asyncio.to_thread(self._bucket.get, self._config.job_prefix + "scale.json")
+            bounds = decode(Bounds, asked) if asked is not None else bounds
         put = Put(key=self._keys.bounds, value=encode(bounds))
         await self._store.transact([Unchanged(key=self._keys.bounds, modified=0)], [put])
 
@@ -182,12 +182,15 @@ class Controller:
                 if found is None:
                     continue
                 wanted = decode(Bounds, found.content)
+                if not 1 <= wanted.min <= wanted.target <= wanted.max:
+                    raise MalformedRecordError("bounds that cannot be", why=repr(wanted))
                 if self._read(Bounds, self._keys.bounds) != wanted:
                     await self._store.transact([], [Put(key=self._keys.bounds, value=encode(wanted))])
                     self._emit(BoundsChanged(min=wanted.min, max=wanted.max, target=wanted.target))
                 etag = found.etag
             except MalformedRecordError as error:
                 self._emit(RecordSkipped(key=key, why=str(error)))
+                etag = found.etag if found else None
             except ElasticAwsError:
                 continue  # asked again in a second
 

@@ -8,13 +8,15 @@ mkdir -p "$home" "$root/etc/elastic-aws" "$root/var/log/elastic-aws"
 cat > "$root/etc/elastic-aws/node.json" <<'ELASTIC_AWS_NODE'
 @NODE_CONFIG
 ELASTIC_AWS_NODE
-read -r boot uri sha256 <<'ELASTIC_AWS_WHEEL'
+read -r boot region uri sha256 <<'ELASTIC_AWS_WHEEL'
 @WHEEL
 ELASTIC_AWS_WHEEL
-for attempt in 1 2 3 4 5 6; do
-  aws s3 cp --only-show-errors "$uri" "$home/wheel.zip" && break
-  echo "attempt $attempt to fetch $uri failed" >&2
-  sleep $((attempt * 2))
+# A new instance's role may need some seconds until it is known everywhere.
+attempt=0
+until aws s3 cp --only-show-errors --region "$region" "$uri" "$home/wheel.zip"; do
+  attempt=$((attempt + 1))
+  [ "$attempt" -lt 10 ] || { echo "elastic-aws: $uri cannot be fetched" >&2; exit 1; }
+  sleep "$attempt"
 done
 echo "$sha256  $home/wheel.zip" | sha256sum --check --quiet
 rm -rf "$home/wheel"

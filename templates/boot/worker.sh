@@ -4,40 +4,76 @@ set -euo pipefail
 root="${ELASTIC_AWS_ROOT:-}"
 home="$root/opt/elastic-aws"
 config="$root/etc/elastic-aws/node.json"
-read_config() { "$root/usr/bin/python3" -c 'import json, sys; c = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$config" "$1"; }
-kind=$(read_config 'c["runtime"]["kind"]')
+units="$root/etc/systemd/system"
+logs="$root/var/log/elastic-aws"
+
+# Where workers run: its kind, its Python or image, then one package of the job's a line.
+runtime=$("$root/usr/bin/python3" - "$config" <<'PYTHON'
+import json, sys
+
+runtime = json.load(open(sys.argv[1], encoding="utf-8"))["runtime"]
+packages = runtime.get("requirements", [])
+print(runtime["kind"], runtime.get("python") or runtime.get("image"), *packages, sep="\n")
+PYTHON
+)
+{ read -r kind; read -r place; requirements=$(cat); } <<< "$runtime"
+
+# A path in double quotes, as a unit's command line takes it: % and $ stand for themselves.
+quoted() { printf '%s' "$1" | sed -e 's/[\\"]/\\&/g' -e 's/%/%%/g' -e 's/\$/$$/g' -e 's/^/"/' -e 's/$/"/'; }
+
 if [ "$kind" = container ]; then
-  image=$(read_config 'c["runtime"]["image"]')
-  docker pull "$image"
-  run="docker run --rm --name elastic-aws-agent --network host --ipc host --gpus all -v $root/etc/elastic-aws:/etc/elastic-aws:ro -v $home:/opt/elastic-aws -v $root/var/log/elastic-aws:/var/log/elastic-aws -e PYTHONPATH=/opt/elastic-aws/wheel $image python"
+  case "$place" in
+    *.dkr.ecr.*)
+      registry="${place%%/*}"
+      region="${registry#*.dkr.ecr.}"
+      aws ecr get-login-password --region "${region%%.*}" | docker login --username AWS --password-stdin "$registry"
+      ;;
+  esac
+  docker pull "$place"
+  gpus=""
+  [ ! -e /dev/nvidia0 ] || gpus="--gpus all"
+  start="/usr/bin/docker run --rm --name elastic-aws-agent --network host --ipc host $gpus"
+  start="$start --volume /etc/elastic-aws:/etc/elastic-aws:ro --volume /opt/elastic-aws:/opt/elastic-aws"
+  start="$start --volume /var/log/elastic-aws:/var/log/elastic-aws --env PYTHONPATH=/opt/elastic-aws/wheel"
+  start="$start --entrypoint /bin/bash $(quoted "$place") /opt/elastic-aws/wheel/elastic_aws/templates/boot/container.sh"
 else
-  python="$root$(read_config 'c["runtime"]["python"]')"
-  missing='import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ("boto3", "grpc", "google.protobuf", "pydantic", "psutil"))))'
-  if ! "$python" -c "$missing" 2> /dev/null; then
-    "$python" -m pip install --quiet -r "$home/wheel/elastic_aws/agent/requirements.txt"
+  python="$root$place"
+  needed='import importlib.util as u, sys
+needed = ("boto3", "grpc", "google.protobuf", "psutil", "pydantic", "s3torchconnector", "stamina")
+sys.exit(not all(map(u.find_spec, needed)))'
+  if ! "$python" -c "$needed" 2> /dev/null; then
+    "$python" -m pip install --quiet --requirement "$home/wheel/elastic_aws/agent/requirements.txt"
   fi
-  read_config '"\n".join(c["runtime"]["requirements"])' > "$home/requirements.txt"
-  if grep -q . "$home/requirements.txt"; then
-    "$python" -m pip install --quiet -r "$home/requirements.txt"
+  if [ -n "$requirements" ]; then
+    printf '%s\n' "$requirements" > "$home/requirements.txt"
+    "$python" -m pip install --quiet --requirement "$home/requirements.txt"
   fi
-  run="$python"
+  start="$(quoted "$python") -m elastic_aws.agent"
 fi
-cat > "$root/etc/systemd/system/elastic-aws-agent.service" <<UNIT
+
+mkdir -p "$units" "$logs"
+# Exit code 0 is the job's end, 7 its failure, 2 and 3 a fault that trying again does not mend.
+cat > "$units/elastic-aws-agent.service" <<UNIT
 [Unit]
 Description=elastic-aws node agent
+Wants=network-online.target
 After=network-online.target
+StartLimitIntervalSec=300
+StartLimitBurst=10
 
 [Service]
-Environment=PYTHONPATH=$home/wheel
+Environment=$(quoted "PYTHONPATH=$home/wheel")
 Environment=PYTHONUNBUFFERED=1
-ExecStart=$run -m elastic_aws.agent --config $config --root "$root"
-StandardOutput=append:$root/var/log/elastic-aws/agent.log
-StandardError=append:$root/var/log/elastic-aws/agent.log
+ExecStart=$start --config $(quoted "$config") --root $(quoted "$root")
+StandardOutput=append:$logs/agent.log
+StandardError=append:$logs/agent.log
 KillMode=mixed
 TimeoutStopSec=90
 Restart=on-failure
 RestartSec=2
 RestartPreventExitStatus=2 3 7
+LimitNOFILE=65536
+LimitMEMLOCK=infinity
 
 [Install]
 WantedBy=multi-user.target

@@ -1,0 +1,246 @@
+"""`create-job`: from a job file to nodes that train."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elastic_aws.aws.bucket import Bucket
+from elastic_aws.aws.network import CPU_IMAGE, GPU_IMAGE, STORE_IMAGE, find_image, find_network
+from elastic_aws.aws.session import AwsSession
+from elastic_aws.aws.stacks import Stack, Stacks
+from elastic_aws.bundle import Packed, pack_code, pack_file, pack_wheel, readable, unpack
+from elastic_aws.cli.job_options import job_options, read_job
+from elastic_aws.cli.session import JOB_TAG, RUN_TAG, SPEC_TAG, Job, open_session, prefix
+from elastic_aws.cli.text import progress
+from elastic_aws.errors import AwsError, JobFailedError, NoCapacityError, NotFoundError, UsageError
+from elastic_aws.job import JobSpec, ScriptPlace
+from elastic_aws.job_file import JobFile
+
+STACK_LIMIT = timedelta(minutes=30)
+JOIN_LIMIT = timedelta(minutes=20)
+"""Booting a GPU image and running set-up commands takes minutes."""
+POLL = timedelta(seconds=0.25)
+AWS_POLL = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All that will be created; made without creating anything."""
+
+    spec: JobSpec
+    digest: str
+    code: Packed
+    wheel: Packed
+    template: str
+    bucket: str
+    parameters: dict[str, str]
+    run: str
+
+
+@click.command("create-job")
+@job_options
+@click.option("--detach", is_flag=True, help="Return once the stack is begun.")
+@click.pass_context
+def create_job_command(ctx: click.Context, detach: bool, **options: Any) -> None:
+    """Start a training job, and wait until its nodes have joined.
+
+    FILE is a job file (`elastic-aws init` writes one). The same file again changes nothing.
+    """
+    job_file = read_job(options)
+    session = open_session(ctx, job_file.spec.region)
+    plan = make_plan(session, job_file)
+    stacks = Stacks(session)
+    existing = stacks.find(f"elastic-aws-{plan.spec.name}")
+    if existing is not None and existing.status == "DELETE_IN_PROGRESS":
+        raise UsageError(
+            f"job {plan.spec.name} is being deleted", why="its stack is not gone yet", hint="try again in a minute"
+        )
+    if existing is not None:
+        refuse_another_spec(ctx, session, existing, plan)
+        progress(f"{plan.spec.name} exists with this very spec: nothing to do")
+    else:
+        deploy(session, stacks, plan)
+    if not detach:
+        stack = wait_for_stack(session, stacks, plan.spec.name)
+        wait_for_nodes(Job(name=plan.spec.name, stack=stack, session=session), plan.spec)
+    say_next(ctx, plan.spec)
+
+
+def make_plan(session: AwsSession, job: JobFile) -> Plan:
+    """Check everything that can be checked before anything is created. Raises: UsageError, PreflightError..."""
+    from elastic_aws.templates.job_stack import job_stack
+
+    spec = job.spec
+    account = session.account()
+    code, wheel = pack(session, job), pack_wheel()
+    digest = hashlib.sha256((spec.model_dump_json() + code.sha256).encode()).hexdigest()
+    bucket = spec.bucket or f"elastic-aws-{account}-{session.region}"
+    template = job_stack(spec)
+    network = find_network(session, spec.subnets)
+    run = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-") + digest[:6]
+    parameters = {
+        "VpcId": network.vpc,
+        "SubnetIds": ",".join(network.subnets),
+        "StoreSubnetId": network.subnets[0],
+        "StoreImageId": find_image(session, STORE_IMAGE),
+        "WorkerImageId": find_image(session, spec.machine_image or (GPU_IMAGE if spec.uses_gpus else CPU_IMAGE)),
+        "Bucket": bucket,
+        "Run": run,
+        "WheelKey": f"wheels/{wheel.sha256}/{wheel.name}",
+        "WheelSha256": wheel.sha256,
+        "BundleKey": f"bundles/{code.sha256}.tar.gz",
+        "BundleSha256": code.sha256,
+    }
+    return Plan(
+        spec=spec,
+        digest=digest,
+        code=code,
+        wheel=wheel,
+        template=template,
+        bucket=bucket,
+        parameters=parameters,
+        run=run,
+    )
+
+
+def pack(session: AwsSession, job: JobFile) -> Packed:
+    """The user's code, wherever it is. Raises: UsageError."""
+    source = job.source
+    if source is not None:
+        return pack_file(source) if source.is_file() else pack_code(source)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "code"
+        folder.mkdir()
+        if job.spec.script_place is ScriptPlace.IMAGE:
+            (folder / "README").write_text("The code is in the container image.\n")
+        else:
+            _fetch(session, job.spec, Path(scratch), folder)
+        return pack_code(folder)
+
+
+def _fetch(session: AwsSession, spec: JobSpec, scratch: Path, folder: Path) -> None:
+    place = spec.code or spec.script
+    bucket, _, key = place.removeprefix("s3://").partition("/")
+    try:
+        if spec.code is None:
+            Bucket(session, bucket).download(key, folder / Path(key).name)
+            return
+        archive = scratch / Path(key).name
+        Bucket(session, bucket).download(key, archive)
+    except NotFoundError as error:
+        raise UsageError(f"{place} does not exist", why=error.why, hint="script: s3://bucket/train.py") from error
+    unpack(archive, folder / "unpacked")
+    for path in (folder / "unpacked").iterdir():
+        path.rename(folder / path.name)
+    (folder / "unpacked").rmdir()
+    if not (folder / spec.script).is_file():
+        raise UsageError(f"script {spec.script!r} is not in {place}", why="the archive has no such file")
+
+
+def refuse_another_spec(ctx: click.Context, session: AwsSession, existing: Stack, plan: Plan) -> None:
+    """Raises: UsageError with the difference when the name is taken by another spec."""
+    if existing.tags.get(SPEC_TAG) == plan.digest[:32]:
+        return
+    name = plan.spec.name
+    lines: list[str] = []
+    if existing.tags.get(JOB_TAG) == name:
+        bucket = Bucket(session, existing.parameters["Bucket"])
+        found = bucket.get(f"jobs/{name}/{existing.parameters['Run']}/spec.json")
+        before, now = json.loads(found or b"{}"), json.loads(plan.spec.model_dump_json())
+        lines = [
+            f"  {key}: {json.dumps(before.get(key))} -> {json.dumps(now.get(key))}"
+            for key in sorted(before.keys() | now.keys())
+            if before.get(key) != now.get(key)
+        ]
+        if existing.parameters.get("BundleSha256") != plan.code.sha256:
+            lines.append("  the code's files changed")
+    why = "\n".join(["its spec differs from this one:", *lines])
+    hint = f"another name (--name), or {prefix(ctx)} delete-job {name}"
+    raise UsageError(f"a job {name} exists already", why=why, hint=hint)
+
+
+def deploy(session: AwsSession, stacks: Stacks, plan: Plan) -> None:
+    """Upload code, wheel and spec; begin the stack."""
+    bucket = Bucket(session, plan.bucket)
+    if not bucket.is_there():
+        progress(f"creating the bucket {plan.bucket}")
+        bucket.create()
+    for packed, key in ((plan.code, plan.parameters["BundleKey"]), (plan.wheel, plan.parameters["WheelKey"])):
+        if not bucket.exists(key):
+            bucket.put(key, packed.content)
+    progress(
+        f"code: {plan.code.files} files, {readable(plan.code.size_bytes)} packed, at {bucket.uri(plan.parameters['BundleKey'])}"
+    )
+    bucket.put(f"jobs/{plan.spec.name}/{plan.run}/spec.json", plan.spec.model_dump_json().encode())
+    name = f"elastic-aws-{plan.spec.name}"
+    tags = {JOB_TAG: plan.spec.name, RUN_TAG: plan.run, SPEC_TAG: plan.digest[:32]}
+    stacks.create(name, template=plan.template, parameters=plan.parameters, tags=tags)
+    progress(f"stack {name} in {session.region}")
+
+
+def wait_for_stack(session: AwsSession, stacks: Stacks, job: str) -> Stack:
+    """Show each resource as it changes, until the stack is complete.
+
+    Raises: AwsError or NoCapacityError with CloudFormation's first reason when it fails.
+    """
+    name, seen, started = f"elastic-aws-{job}", {}, time.monotonic()
+    first_reason = ""
+    while time.monotonic() - started < STACK_LIMIT.total_seconds():
+        stack = stacks.find(name)
+        for each in stacks.resources(name) if stack else ():
+            if seen.get(each.name) != each.status:
+                seen[each.name] = each.status
+                mark = {"COMPLETE": "+", "FAILED": "x"}.get(each.status.rpartition("_")[2], ".")
+                text = f"  {mark} {each.name:<22} {each.type:<36} {each.status.lower().replace('_', ' ')}"
+                progress(text + (f"  ({each.reason})" if each.reason else ""))
+                if each.status.endswith("FAILED") and not first_reason:
+                    first_reason = f"{each.name}: {each.reason}"
+        if stack is None or (stack.settled and stack.status != "CREATE_COMPLETE"):
+            why = first_reason or (stack.reason if stack else "it is gone")
+            kind = NoCapacityError if "capacity" in why.lower() else AwsError
+            raise kind(f"the stack {name} was not created", why=why, hint=f"elastic-aws delete-job {job}")
+        if stack.settled:
+            return stack
+        time.sleep((POLL if session.local else AWS_POLL).total_seconds())
+    raise AwsError(f"the stack {name} is not complete", why=f"after {STACK_LIMIT}", hint=f"elastic-aws status {job}")
+
+
+def wait_for_nodes(job: Job, spec: JobSpec) -> None:
+    """Wait until the job has enough nodes for its first round. Raises: NoCapacityError, JobFailedError."""
+    started, seen = time.monotonic(), set()
+    progress(f"waiting for {spec.nodes.target} nodes to join")
+    while time.monotonic() - started < JOIN_LIMIT.total_seconds():
+        status = job.status()
+        for member in status.members if status else ():
+            if member.node not in seen:
+                seen.add(member.node)
+                progress(f"  + {member.node} joined ({member.zone}, {member.instance_type})")
+        if status and status.outcome and status.outcome.failure:
+            raise JobFailedError(f"job {job.name} failed", why=status.outcome.reason)
+        if status and (status.round or status.outcome):
+            return
+        time.sleep((POLL if job.session.local else AWS_POLL).total_seconds())
+    why = f"{len(seen)} of at least {spec.nodes.min} nodes after {JOIN_LIMIT}"
+    raise NoCapacityError(f"too few nodes for {job.name}", why=why, hint=f"elastic-aws logs {job.name}")
+
+
+def say_next(ctx: click.Context, spec: JobSpec) -> None:
+    """The commands that people want next, ready to copy."""
+    begin, more = prefix(ctx), min(spec.nodes.max, spec.nodes.target + 1)
+    progress("\nNext:")
+    for command, what in (
+        (f"status {spec.name} --watch", "how far it is"),
+        (f"logs {spec.name} -f", "what the workers write"),
+        (f"scale {spec.name} {more}", "more nodes"),
+        (f"delete-job {spec.name}", "end it, delete what costs money"),
+    ):
+        progress(f"  {begin} {command:<40} {what}")

@@ -1,0 +1,45 @@
+"""The job file on the command line, and the flags that override it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elastic_aws.job_file import JobFile, load
+
+_FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("--name", "name", {"help": "Job name."}),
+    ("--script", "script", {"help": "Training script."}),
+    ("--code", "code", {"help": "Folder that travels to the nodes."}),
+    ("--nodes", "nodes", {"metavar": "MIN:MAX", "help": "How many nodes the job may have."}),
+    ("--target", "target", {"type": int, "help": "How many nodes to ask for at first."}),
+    ("--workers-per-node", "workers_per_node", {"metavar": "auto|gpu|N", "help": "Training processes on each node."}),
+    ("--instance-type", "instance_types", {"multiple": True, "help": "May be given several times."}),
+    ("--capacity", "capacity", {"metavar": "spot|on-demand", "help": "How workers are bought."}),
+    ("--image", "image", {"help": "Container image to run in."}),
+    ("--checkpoints", "checkpoints", {"help": "Where checkpoints go."}),
+    ("--max-hours", "max_hours", {"type": float, "help": "Time limit."}),
+    ("--bucket", "bucket", {"help": "S3 bucket for code, state and checkpoints."}),
+)
+
+
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command FILE, every override, and the script's arguments after `--`."""
+    for flag, name, settings in reversed(_FLAGS):
+        command = click.option(flag, name, **settings)(command)
+    command = click.argument("script_arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]")(command)
+    return click.argument("file", type=click.Path(path_type=Path))(command)
+
+
+def read_job(options: dict[str, Any]) -> JobFile:
+    """The checked job. Raises: UsageError."""
+    given = {name: options[name] for _, name, _ in _FLAGS if options.get(name) not in (None, ())}
+    if isinstance(given.get("workers_per_node"), str) and given["workers_per_node"].isdigit():
+        given["workers_per_node"] = int(given["workers_per_node"])
+    if "instance_types" in given:
+        given["instance_types"] = list(given["instance_types"])
+    arguments = tuple(options["script_arguments"]) or None
+    return load(options["file"], overrides=given, arguments=arguments)
