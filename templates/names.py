@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from troposphere import Tags
 
 from elastic_aws import __version__
@@ -30,3 +32,9 @@ def log_group_name(job: str) -> str:
 def tags(job: str, part: str) -> Tags:
     """What every resource of the stack that can have tags is tagged with."""
     return Tags({"Name": f"elastic-aws-{job}-{part}", "elastic-aws:job": job, "elastic-aws:version": __version__})
+
+
+def group_tags(job: str, part: str) -> list[dict[str, Any]]:
+    """The same tags for an auto scaling group, which passes them on to its instances."""
+    own: list[dict[str, str]] = tags(job, part).to_dict()
+    return [{"Key": tag["Key"], "Value": tag["Value"], "PropagateAtLaunch": True} for tag in own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from troposphere import GetAtt, Ref, Template
+from troposphere import GetAtt, Ref, Select, Template
 from troposphere.ec2 import NetworkInterface, SecurityGroup, SecurityGroupIngress
 
 from elastic_aws.templates.names import STORE_PORT, tags
@@ -50,7 +50,7 @@ def add_network(template: Template, job: str) -> None:
         NetworkInterface(
             "StoreInterface",
             Description=f"Fixed address of the store of elastic-aws job {job}",
-            SubnetId=Ref("StoreSubnetId"),
+            SubnetId=Select(0, Ref("SubnetIds")),
             GroupSet=[GetAtt("StoreSecurityGroup", "GroupId")],
             Tags=tags(job, "store"),
         )

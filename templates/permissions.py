@@ -7,58 +7,70 @@ from typing import Any
 from troposphere import Ref, Sub, Template
 from troposphere.iam import InstanceProfile, Policy, Role
 
+from elastic_aws.job import JobSpec
 from elastic_aws.templates.names import log_group_name, tags, workers_group_name
 
 Statement = dict[str, Any]
 
+_BUCKET = "arn:${AWS::Partition}:s3:::${Bucket}"
 
-def add_roles(template: Template, job: str, *, checkpoint_bucket: str | None) -> None:
+
+def add_roles(template: Template, spec: JobSpec) -> None:
     """Roles and instance profiles `StoreProfile` and `WorkersProfile`."""
-    prefix = f"jobs/{job}/${{Run}}"
-    bucket = "arn:${AWS::Partition}:s3:::${Bucket}"
-    group = (
-        "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup:*:autoScalingGroupName/"
-        + workers_group_name(job)
-    )
-    logs = _logs(job)
-    store = [
-        _allow(["s3:GetObject"], f"{bucket}/${{WheelKey}}", f"{bucket}/{prefix}/scale.json"),
-        _allow(["s3:GetObject", "s3:PutObject"], f"{bucket}/{prefix}/status.json"),
-        _list(bucket, f"{prefix}/*"),
-        _allow(["autoscaling:UpdateAutoScalingGroup"], group),
-        {
-            "Effect": "Allow",
-            "Action": ["ec2:AttachNetworkInterface"],
-            "Resource": [
-                Sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:instance/*"),
-                Sub("arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}:network-interface/*"),
-            ],
-            "Condition": {"StringEquals": {"aws:ResourceTag/elastic-aws:job": job}},
-        },
-        logs,
+    _add_role(template, spec.name, "Store", _store_statements(spec.name))
+    _add_role(template, spec.name, "Workers", _workers_statements(spec))
+
+
+def _store_statements(job: str) -> list[Statement]:
+    run = f"{_BUCKET}/jobs/{job}/${{Run}}"
+    ec2 = "arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}"
+    attach = _allow(["ec2:AttachNetworkInterface"], f"{ec2}:instance/*", f"{ec2}:network-interface/*")
+    return [
+        _allow(["s3:GetObject"], f"{_BUCKET}/${{WheelKey}}", f"{run}/scale.json"),
+        _allow(["s3:GetObject", "s3:PutObject"], f"{run}/status.json"),
+        _list(job),
+        _allow(["autoscaling:UpdateAutoScalingGroup"], _workers_group(job)),
+        attach | {"Condition": {"StringEquals": {"aws:ResourceTag/elastic-aws:job": job}}},
+        _logs(job),
     ]
-    workers = [
-        _allow(["s3:GetObject"], f"{bucket}/${{WheelKey}}", f"{bucket}/${{BundleKey}}"),
-        _allow(["s3:GetObject", "s3:PutObject"], f"{bucket}/{prefix}/checkpoints/*"),
-        _list(bucket, f"{prefix}/*"),
-        _allow(["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"], group),
-        logs,
+
+
+def _workers_statements(spec: JobSpec) -> list[Statement]:
+    job = spec.name
+    checkpoints = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    statements = [
+        _allow(["s3:GetObject"], f"{_BUCKET}/${{WheelKey}}", f"{_BUCKET}/${{BundleKey}}"),
+        _allow(checkpoints, f"{_BUCKET}/jobs/{job}/${{Run}}/checkpoints/*"),
+        _list(job),
+        _allow(
+            ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"], _workers_group(job)
+        ),
+        _logs(job),
     ]
-    if checkpoint_bucket is not None:
-        other = f"arn:${{AWS::Partition}}:s3:::{checkpoint_bucket}"
-        workers += [_allow(["s3:GetObject", "s3:PutObject"], f"{other}/*"), _allow(["s3:ListBucket"], other)]
-    _add_role(template, job, "Store", store)
-    _add_role(template, job, "Workers", workers)
+    if (place := spec.checkpoints or "").startswith("s3://"):
+        bucket, _, prefix = place.removeprefix("s3://").replace("${", "${!").rstrip("/").partition("/")
+        other = f"arn:${{AWS::Partition}}:s3:::{bucket}"
+        objects = f"{other}/{prefix}/*" if prefix else f"{other}/*"
+        statements += [_allow(checkpoints, objects), _allow(["s3:ListBucket"], other)]
+    if spec.image is not None and ".dkr.ecr." in spec.image:
+        pull = ["ecr:GetAuthorizationToken", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
+        statements.append({"Effect": "Allow", "Action": pull, "Resource": "*"})
+    return statements
+
+
+def _workers_group(job: str) -> str:
+    groups = "arn:${AWS::Partition}:autoscaling:${AWS::Region}:${AWS::AccountId}:autoScalingGroup"
+    return f"{groups}:*:autoScalingGroupName/{workers_group_name(job)}"
 
 
 def _allow(actions: list[str], *resources: str) -> Statement:
     return {"Effect": "Allow", "Action": actions, "Resource": [Sub(resource) for resource in resources]}
 
 
-def _list(bucket: str, prefix: str) -> Statement:
-    """Listing lets S3 answer 404 for a missing object instead of 403."""
-    condition = {"StringLike": {"s3:prefix": Sub(prefix)}}
-    return {"Effect": "Allow", "Action": ["s3:ListBucket"], "Resource": Sub(bucket), "Condition": condition}
+def _list(job: str) -> Statement:
+    """Listing lets S3 answer 404 for a missing object instead of 403: then no prefix is asked for."""
+    condition = {"StringLikeIfExists": {"s3:prefix": Sub(f"jobs/{job}/${{Run}}/*")}}
+    return _allow(["s3:ListBucket"], _BUCKET) | {"Condition": condition}
 
 
 def _logs(job: str) -> Statement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from troposphere import GetAtt, Ref, Template
+from troposphere import GetAtt, Ref, Select, Template
 from troposphere.autoscaling import AutoScalingGroup
 from troposphere.autoscaling import LaunchTemplateSpecification as GroupTemplate
 from troposphere.ec2 import LaunchTemplate
@@ -10,7 +10,7 @@ from troposphere.ec2 import LaunchTemplate
 from elastic_aws.job import JobSpec
 from elastic_aws.node_config import Role
 from elastic_aws.templates.launch import launch_data
-from elastic_aws.templates.names import tags
+from elastic_aws.templates.names import group_tags
 
 STORE_VOLUME_GB = 20
 """etcd keeps a job's few kilobytes; the rest is the operating system."""
@@ -38,13 +38,11 @@ def add_store(template: Template, spec: JobSpec) -> None:
             MinSize="1",
             MaxSize="1",
             DesiredCapacity="1",
-            VPCZoneIdentifier=[Ref("StoreSubnetId")],
+            VPCZoneIdentifier=[Select(0, Ref("SubnetIds"))],
             LaunchTemplate=GroupTemplate(
                 LaunchTemplateId=Ref("StoreTemplate"), Version=GetAtt("StoreTemplate", "LatestVersionNumber")
             ),
-            Tags=[
-                {"Key": key, "Value": value, "PropagateAtLaunch": True}
-                for key, value in ((tag["Key"], tag["Value"]) for tag in tags(spec.name, "store").to_dict())
-            ],
+            Tags=group_tags(spec.name, "store"),
+            DependsOn=["StoreFromWorkers", "LogGroup"],
         )
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
 from troposphere import Base64, GetAtt, Ref, Sub
 
-from elastic_aws.errors import UsageError
-from elastic_aws.job import JobSpec
+from elastic_aws.job import JobSpec, Venv
 from elastic_aws.node_config import (
     Artifact,
     ContainerRuntime,
@@ -19,21 +19,14 @@ from elastic_aws.node_config import (
     Runtime,
     VenvRuntime,
 )
-from elastic_aws.templates.limits import USER_DATA_LIMIT_BYTES
+from elastic_aws.templates.limits import check_user_data
 from elastic_aws.templates.names import STORE_PORT, log_group_name, workers_group_name
-
-MARGIN_BYTES = 1024
-"""Kept free for what CloudFormation fills in: names, addresses and digests are shorter than this."""
 
 
 def user_data(spec: JobSpec, role: Role) -> Base64:
     """What a node of this role boots with. Raises: UsageError when the job's text does not fit."""
     text = stub_text(spec, role)
-    size = len(text.encode())
-    if size > USER_DATA_LIMIT_BYTES - MARGIN_BYTES:
-        why = f"user-data would have {size} bytes, and EC2 takes {USER_DATA_LIMIT_BYTES}"
-        hint = "move set-up commands and long arguments into a script of the code folder"
-        raise UsageError("the job file's set-up commands, arguments and environment are too long", why=why, hint=hint)
+    check_user_data(text)
     values = {
         "StoreInterface": Ref("StoreInterface"),
         "StoreAddress": GetAtt("StoreInterface", "PrimaryPrivateIpAddress"),
@@ -42,30 +35,40 @@ def user_data(spec: JobSpec, role: Role) -> Base64:
 
 
 def stub_text(spec: JobSpec, role: Role) -> str:
-    """The text for Fn::Sub: `${Name}` is a parameter, `${!Name}` stands for itself."""
+    """The text for Fn::Sub: `${Name}` is filled in by CloudFormation, `${!Name}` stands for the shell's `${Name}`."""
     boot = "store" if role is Role.STORE else "worker"
-    stub = _literal(files("elastic_aws.templates").joinpath("boot/stub.sh").read_text())
-    config = json.dumps(_node_config(spec, role), separators=(",", ":"), sort_keys=True)
-    wheel = f"{boot} s3://${{Bucket}}/${{WheelKey}} ${{WheelSha256}}"
-    return stub.replace("@NODE_CONFIG", config).replace("@WHEEL", wheel)
+    stub = files("elastic_aws.templates").joinpath("boot/stub.sh").read_text().replace("${", "${!")
+    wheel = f"{boot} ${{AWS::Region}} s3://${{Bucket}}/${{WheelKey}} ${{WheelSha256}}"
+    # The configuration comes last: nothing in a user's text may be taken for a line to fill in.
+    return stub.replace("@WHEEL", wheel).replace("@NODE_CONFIG", _node_config(spec, role))
 
 
-def _literal(value: Any) -> Any:
-    """The value with every `${` in its texts kept from Fn::Sub."""
-    if isinstance(value, str):
-        return value.replace("${", "${!")
-    if isinstance(value, dict):
-        return {_literal(key): _literal(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_literal(member) for member in value]
-    return value
+def _node_config(spec: JobSpec, role: Role) -> str:
+    """NodeConfig as one line of JSON, in which CloudFormation fills in what is known only at deployment."""
+    filled_in = _filled_in(spec, role)
+    fields = _known(spec, role).model_dump(mode="json", exclude=set(filled_in))
+    members = {name: _inert(value) for name, value in fields.items()}
+    members |= {name: _json(value) for name, value in filled_in.items()}
+    return "{" + ",".join(f'"{name}":{text}' for name, text in sorted(members.items())) + "}"
 
 
-def _node_config(spec: JobSpec, role: Role) -> dict[str, Any]:
-    """NodeConfig's JSON, in which CloudFormation fills in what is known only at deployment."""
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _inert(value: Any) -> str:
+    """JSON in which CloudFormation finds nothing to replace: no `${...}`, no `{{resolve:...}}`.
+
+    Both characters stand in texts only, where JSON lets one write them as numbers.
+    """
+    return re.sub(r"\{(?=\{)", r"\\u007b", _json(value).replace("$", "\\u0024"))
+
+
+def _known(spec: JobSpec, role: Role) -> NodeConfig:
+    """What is known on the laptop; the fields of `_filled_in` are left empty."""
     worker = role is Role.WORKER
     nodes = spec.nodes
-    config = NodeConfig(
+    return NodeConfig(
         job=spec.name,
         run="",
         role=role,
@@ -73,9 +76,8 @@ def _node_config(spec: JobSpec, role: Role) -> dict[str, Any]:
         bucket="",
         job_prefix="",
         wheel=Artifact(key="", sha256=""),
-        bundle=Artifact(key="", sha256="") if worker else None,
         program=spec.program if worker else None,
-        runtime=_runtime(spec),
+        runtime=_runtime(spec) if worker else VenvRuntime(python="/usr/bin/python3"),
         store_endpoints=(),
         workers_group=workers_group_name(spec.name),
         workers_per_node=spec.workers_per_node,
@@ -88,9 +90,11 @@ def _node_config(spec: JobSpec, role: Role) -> dict[str, Any]:
         time_limit=spec.time_limit,
         timing=spec.timing,
     )
+
+
+def _filled_in(spec: JobSpec, role: Role) -> dict[str, Any]:
     prefix = f"jobs/{spec.name}/${{Run}}/"
-    filled: dict[str, Any] = _literal(config.model_dump(mode="json"))
-    filled |= {
+    filled: dict[str, Any] = {
         "run": "${Run}",
         "region": "${AWS::Region}",
         "bucket": "${Bucket}",
@@ -99,7 +103,7 @@ def _node_config(spec: JobSpec, role: Role) -> dict[str, Any]:
         "store_endpoints": [f"http://${{StoreAddress}}:{STORE_PORT}"],
         "store_interface": "${StoreInterface}",
     }
-    if worker:
+    if role is Role.WORKER:
         filled["bundle"] = {"key": "${BundleKey}", "sha256": "${BundleSha256}"}
     if spec.checkpoints is None:
         filled["checkpoints"] = f"s3://${{Bucket}}/{prefix}checkpoints"
@@ -109,7 +113,5 @@ def _node_config(spec: JobSpec, role: Role) -> dict[str, Any]:
 def _runtime(spec: JobSpec) -> Runtime:
     if spec.image is not None:
         return ContainerRuntime(image=spec.image)
-    from elastic_aws.job import Venv
-
     venv = spec.venv or Venv()
     return VenvRuntime(python=venv.python, requirements=venv.requirements)

@@ -13,11 +13,12 @@ from troposphere.autoscaling import (
 from troposphere.autoscaling import LaunchTemplate as GroupTemplate
 from troposphere.autoscaling import LaunchTemplateSpecification as TemplateVersion
 from troposphere.ec2 import LaunchTemplate
+from troposphere.policies import AutoScalingScheduledAction, UpdatePolicy
 
 from elastic_aws.job import Capacity, JobSpec
 from elastic_aws.node_config import Role
 from elastic_aws.templates.launch import launch_data
-from elastic_aws.templates.names import DRAIN_HOOK, tags, workers_group_name
+from elastic_aws.templates.names import DRAIN_HOOK, group_tags, workers_group_name
 
 
 def add_workers(template: Template, spec: JobSpec) -> None:
@@ -55,20 +56,26 @@ def add_workers(template: Template, spec: JobSpec) -> None:
                     DefaultResult="CONTINUE",
                 )
             ],
-            Tags=[
-                {"Key": tag["Key"], "Value": tag["Value"], "PropagateAtLaunch": True}
-                for tag in tags(spec.name, "workers").to_dict()
-            ],
+            Tags=group_tags(spec.name, "workers"),
+            # An update of the stack leaves a size alone that `elastic-aws scale` set.
+            UpdatePolicy=UpdatePolicy(
+                AutoScalingScheduledAction=AutoScalingScheduledAction(IgnoreUnmodifiedGroupSizeProperties=True)
+            ),
+            DependsOn=["WorkersFromWorkers", "LogGroup"],
         )
     )
 
 
 def _policy(spec: JobSpec, *, spot: bool) -> MixedInstancesPolicy:
-    distribution = {"OnDemandBaseCapacity": 0, "OnDemandPercentageAboveBaseCapacity": 0 if spot else 100}
-    if spot:
-        distribution["SpotAllocationStrategy"] = "price-capacity-optimized"  # type: ignore[assignment] # a mixed dict
+    strategy = (
+        {"SpotAllocationStrategy": "price-capacity-optimized"}
+        if spot
+        else {"OnDemandAllocationStrategy": "prioritized"}
+    )
     return MixedInstancesPolicy(
-        InstancesDistribution=InstancesDistribution(**distribution),
+        InstancesDistribution=InstancesDistribution(
+            OnDemandBaseCapacity=0, OnDemandPercentageAboveBaseCapacity=0 if spot else 100, **strategy
+        ),
         LaunchTemplate=GroupTemplate(
             LaunchTemplateSpecification=TemplateVersion(
                 LaunchTemplateId=Ref("WorkersTemplate"), Version=GetAtt("WorkersTemplate", "LatestVersionNumber")

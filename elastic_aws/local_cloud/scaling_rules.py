@@ -25,7 +25,8 @@ class Phase(StrEnum):
 class MemberSeen:
     """An instance of the group as it stands.
 
-    `order` grows with the launch. `alive`: EC2 shows it running, or, once it leaves, not yet terminated. `healthy`: nobody reported it unhealthy.
+    `order` grows with the launch. `alive`: EC2 shows it running, or, once it leaves, not yet terminated.
+    `healthy`: nobody reported it unhealthy.
     `wait_over`: the hook that it waits for was completed or timed out. `replaced`: a rebalance wants it gone.
     """
 

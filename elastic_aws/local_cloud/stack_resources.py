@@ -169,7 +169,7 @@ def _moto_resource(model: Any, logical_id: str, kind: str, properties: dict[str,
     return Made(
         logical_id=logical_id,
         type=kind,
-        physical_id=resource.physical_resource_id,
+        physical_id=getattr(resource, "physical_resource_id", name),  # moto gives some resources none
         properties=properties,
         attribute=attribute,
         end=end,

@@ -67,8 +67,12 @@ until aws ec2 attach-network-interface --region "$region" --device-index 1 \
   sleep 3
 done
 
-# A path in double quotes, as a unit's command line takes it: % and $ stand for themselves.
-quoted() { printf '%s' "$1" | sed -e 's/[\\"]/\\&/g' -e 's/%/%%/g' -e 's/\$/$$/g' -e 's/^/"/' -e 's/$/"/'; }
+# A text in double quotes, as a unit takes it.
+quoted() {
+  local text="${1//\\/\\\\}"
+  text="${text//\"/\\\"}"
+  printf '"%s"' "${text//%/%%}"
+}
 
 mkdir -p "$root/var/lib/elastic-aws" "$units" "$logs"
 client="http://$address:2379"

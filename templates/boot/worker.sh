@@ -18,8 +18,12 @@ PYTHON
 )
 { read -r kind; read -r place; requirements=$(cat); } <<< "$runtime"
 
-# A path in double quotes, as a unit's command line takes it: % and $ stand for themselves.
-quoted() { printf '%s' "$1" | sed -e 's/[\\"]/\\&/g' -e 's/%/%%/g' -e 's/\$/$$/g' -e 's/^/"/' -e 's/$/"/'; }
+# A text in double quotes, as a unit takes it.
+quoted() {
+  local text="${1//\\/\\\\}"
+  text="${text//\"/\\\"}"
+  printf '"%s"' "${text//%/%%}"
+}
 
 if [ "$kind" = container ]; then
   case "$place" in
