@@ -90,7 +90,6 @@ def make_plan(session: AwsSession, job: JobFile) -> Plan:
     parameters = {
         "VpcId": network.vpc,
         "SubnetIds": ",".join(network.subnets),
-        "StoreSubnetId": network.subnets[0],
         "StoreImageId": find_image(session, STORE_IMAGE),
         "WorkerImageId": find_image(session, spec.machine_image or (GPU_IMAGE if spec.uses_gpus else CPU_IMAGE)),
         "Bucket": bucket,
