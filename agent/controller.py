@@ -182,8 +182,7 @@ class Controller:
                 if found is None:
                     continue
                 wanted = decode(Bounds, found.content)
-                if not 1 <= wanted.min <= wanted.target <= wanted.max:
-                    raise MalformedRecordError("bounds that cannot be", why=repr(wanted))
+                _check_bounds(wanted)
                 if self._read(Bounds, self._keys.bounds) != wanted:
                     await self._store.transact([], [Put(key=self._keys.bounds, value=encode(wanted))])
                     self._emit(BoundsChanged(min=wanted.min, max=wanted.max, target=wanted.target))
@@ -210,7 +209,7 @@ class Controller:
 
     async def _wait_for_end(self) -> None:
         """Wait for the outcome, let the nodes leave, then let their machines go."""
-        while self._read(OutcomeRecord, self._keys.outcome) is None:
+        while self._read(OutcomeRecord, self._keys.outcome) is None:  # noqa: ASYNC110 - it may be written by anyone
             await asyncio.sleep(RETRY_SECONDS)
         deadline = asyncio.get_running_loop().time() + LEAVE_LIMIT.total_seconds()
         while any(key.startswith(self._keys.members) for key in self._entries):
@@ -220,6 +219,11 @@ class Controller:
         final = replace(self.status(), at=datetime.now(UTC))
         await _until_done(self._bucket.put, self._config.job_prefix + "status.json", final.to_json())
         await _until_done(set_size_to_zero, self._session, self._config.workers_group)
+
+
+def _check_bounds(bounds: Bounds) -> None:
+    if not 1 <= bounds.min <= bounds.target <= bounds.max:
+        raise MalformedRecordError("bounds that cannot be", why=repr(bounds))
 
 
 async def _until_done(call: object, *arguments: object) -> None:

@@ -55,7 +55,7 @@ class Seen:
         return self.group in (GroupState.RUNNING, GroupState.DRAINING)
 
 
-def next_act(seen: Seen) -> Act:
+def next_act(seen: Seen) -> Act:  # noqa: PLR0911 - a table of rules, one a line
     """What this node does next. No clock, no I/O."""
     if seen.outcome is not None:
         return Act.STOP_WORKERS if seen.active else Act.END

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -92,10 +93,8 @@ class Membership:
         """Delete the key now. An unreachable store is no reason to stay: the lease will run out."""
         self._left = True
         lease, self._lease = self._lease, None
-        try:
+        with contextlib.suppress(StoreError):
             await self._store.transact([], [Delete(key=self._keys.member(self.record.node))])
-        except StoreError:
-            pass
         if lease is not None:
             await lease.revoke()
 

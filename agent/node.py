@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 from elastic_aws.agent.commits import Commits
 from elastic_aws.agent.interruption_watch import Interruption
@@ -182,8 +182,8 @@ class Node:
         failed = self._outcome is not None and self._outcome.state is OutcomeState.FAILED
         return ExitCode.JOB_FAILED if failed else ExitCode.DONE
 
-    def _spawn(self, work: Callable[[], None] | object) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type] # always a coroutine
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
         return task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import parent_process
 

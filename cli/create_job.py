@@ -50,7 +50,7 @@ class Plan:
 @job_options
 @click.option("--detach", is_flag=True, help="Return once the stack is begun.")
 @click.pass_context
-def create_job_command(ctx: click.Context, detach: bool, **options: Any) -> None:
+def create_job_command(ctx: click.Context, /, detach: bool, **options: Any) -> None:
     """Start a training job, and wait until its nodes have joined.
 
     FILE is a job file (`elastic-aws init` writes one). The same file again changes nothing.
@@ -176,9 +176,8 @@ def deploy(session: AwsSession, stacks: Stacks, plan: Plan) -> None:
     for packed, key in ((plan.code, plan.parameters["BundleKey"]), (plan.wheel, plan.parameters["WheelKey"])):
         if not bucket.exists(key):
             bucket.put(key, packed.content)
-    progress(
-        f"code: {plan.code.files} files, {readable(plan.code.size_bytes)} packed, at {bucket.uri(plan.parameters['BundleKey'])}"
-    )
+    at = bucket.uri(plan.parameters["BundleKey"])
+    progress(f"code: {plan.code.files} files, {readable(plan.code.size_bytes)} packed, at {at}")
     bucket.put(f"jobs/{plan.spec.name}/{plan.run}/spec.json", plan.spec.model_dump_json().encode())
     name = f"elastic-aws-{plan.spec.name}"
     tags = {JOB_TAG: plan.spec.name, RUN_TAG: plan.run, SPEC_TAG: plan.digest[:32]}
@@ -191,7 +190,8 @@ def wait_for_stack(session: AwsSession, stacks: Stacks, job: str) -> Stack:
 
     Raises: AwsError or NoCapacityError with CloudFormation's first reason when it fails.
     """
-    name, seen, started = f"elastic-aws-{job}", {}, time.monotonic()
+    name, started = f"elastic-aws-{job}", time.monotonic()
+    seen: dict[str, str] = {}
     first_reason = ""
     while time.monotonic() - started < STACK_LIMIT.total_seconds():
         stack = stacks.find(name)
@@ -215,7 +215,8 @@ def wait_for_stack(session: AwsSession, stacks: Stacks, job: str) -> Stack:
 
 def wait_for_nodes(job: Job, spec: JobSpec) -> None:
     """Wait until the job has enough nodes for its first round. Raises: NoCapacityError, JobFailedError."""
-    started, seen = time.monotonic(), set()
+    started = time.monotonic()
+    seen: set[str] = set()
     progress(f"waiting for {spec.nodes.target} nodes to join")
     while time.monotonic() - started < JOIN_LIMIT.total_seconds():
         status = job.status()

@@ -29,7 +29,8 @@ def delete_job_command(ctx: click.Context, job: str, yes: bool, checkpoints: boo
         click.confirm(f"End {job} and delete its stack?", abort=True, err=True)
     stacks, stack = Stacks(found.session), found.stack
     stacks.delete(stack.id)
-    started, seen = time.monotonic(), {}
+    started = time.monotonic()
+    seen: dict[str, str] = {}
     while True:
         now = stacks.find(stack.id)
         if now is None or now.status == "DELETE_COMPLETE":

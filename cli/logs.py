@@ -27,7 +27,7 @@ AWS_POLL = timedelta(seconds=2)
 @click.option("--round", "number", type=int, help="Only this round.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.pass_context
-def logs_command(
+def logs_command(  # noqa: PLR0917 - click passes them by name
     ctx: click.Context, job: str, follow: bool, node: str | None, rank: int | None, number: int | None, as_json: bool
 ) -> None:
     """Show what workers and agents wrote, each line with its node, round and rank."""

@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
 @click.option("--region", metavar="NAME", help="AWS region; without it the job file's, then AWS's own settings.")
 @click.pass_context
 def cli(ctx: click.Context, local: bool, region: str | None) -> None:
-    """Train PyTorch models on AWS GPU spot instances and lose nothing when machines come and go.
+    r"""Train PyTorch models on AWS GPU spot instances and lose nothing when machines come and go.
 
     \b
     Try it without an account:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from elastic_aws.errors import MalformedRecordError, StoreUnavailableError
@@ -26,6 +26,7 @@ from elastic_aws.round_record import (
 )
 from elastic_aws.store.protocol import (
     Changed,
+    Condition,
     CreatedAt,
     Entry,
     Put,
@@ -174,7 +175,10 @@ class Leader:
         """Write if nothing changed under us. The watch brings what was written, or what came in between."""
         known = view.entries.get(key)
         at = known.modified if known else 0
-        conditions = [CreatedAt(key=self._keys.leader, created=created), Unchanged(key=key, modified=at)]
+        conditions: list[Condition] = [
+            CreatedAt(key=self._keys.leader, created=created),
+            Unchanged(key=key, modified=at),
+        ]
         done = await self._store.transact(conditions, [Put(key=key, value=value)])
         if done.succeeded:
             since = known.created if known else done.revision
@@ -254,7 +258,7 @@ class Leader:
                 pass
 
 
-async def _closable(changes: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:
+async def _closable(changes: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent, None]:
     """An async generator over a watch, so that leaving the loop closes it."""
     async for change in changes:
         yield change

@@ -68,9 +68,9 @@ class Checkpointer:
         Returns whether the checkpoint is the newest now: False when this round is over and its work does not count.
         """
         position = self._run.position
-        if self._newest is not None and self._newest.step >= position.step and not self._run.consumed:
-            if self._newest.epoch == position.epoch:
-                return True
+        newest = self._newest
+        if newest is not None and (newest.step, newest.epoch) == (position.step, position.epoch):
+            return True
         number = self._run.link.round if self._run.link else 0
         name = f"step-{position.step}-round-{number}" + (f"-epoch-{position.epoch}" if not position.sample else "")
         state, optimizer_state = get_state_dict(model, optimizer)

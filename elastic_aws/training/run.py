@@ -49,7 +49,7 @@ class Run:
             signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model on this worker's device, with gradients averaged over the world. Call again after `restore`: never."""
+        """The model on this worker's device, with gradients averaged over the world."""
         model = model.to(self.device)
         if self.world_size == 1:
             return model
@@ -96,9 +96,10 @@ class Run:
             )
 
     def should_stop(self) -> bool:
-        """Whether to stop now, with state saved: the same answer on every rank at the same step.
+        """Whether to stop now: the same answer on every rank at the same step.
 
-        Call it once a step, on every rank. Each call reads what all ranks said at the call before, so that nobody waits.
+        Call it once a step, on every rank. Each call reads what all ranks said at the call before, and waits for
+        nobody.
         """
         asked = self._stop.is_set() or (self.link is not None and self.link.drain_asked.is_set())
         if self.control is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import botocore.session
-import jmespath  # type: ignore[import-untyped] # it has no stubs
+import jmespath
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.utils import InstanceMetadataRegionFetcher
@@ -38,7 +38,7 @@ _COMMON = {
 
 def main(argv: list[str]) -> int:
     """Run one command line; answer the real command's exit status: 252 for usage, 253 for set-up, 254 for a refusal."""
-    allow_loopback_only(lambda text: sys.stderr.write(f"aws: {text}\n"))
+    allow_loopback_only(_warn)
     if "--version" in argv:
         sys.stdout.write("aws-cli/2.0.0 elastic-aws-local-cloud\n")
         return 0
@@ -63,6 +63,10 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"\n{error}\n")
         return 253
     return 0
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"aws: {text}\n")
 
 
 def _usage(message: str) -> NoReturn:
