@@ -9,9 +9,8 @@ from multiprocessing.process import parent_process
 
 def probe(answer: Connection) -> None:
     """Tell what could not be preloaded; an empty list when all is well."""
-    preload = sys.modules.get("elastic_aws.agent.preload")
-    if preload is None:
-        from elastic_aws.agent import preload
+    from elastic_aws.agent import preload  # imported already, unless the fork server could not
+
     answer.send(list(preload.FAILURES))
 
 

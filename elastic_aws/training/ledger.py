@@ -1,7 +1,8 @@
 """The ledger of committed steps: which samples were trained on, as lines beside the checkpoints; and its audit.
 
 `python -m elastic_aws.training.ledger CHECKPOINT --dataset-size N` walks from a committed checkpoint back to the
-start and counts, epoch by epoch, which samples are missing and which came twice. Work that was lost with a round is not in it.
+start and counts, epoch by epoch, which samples are missing and which came twice. Work that was
+lost with a round is not in it.
 """
 
 from __future__ import annotations
