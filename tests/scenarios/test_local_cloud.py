@@ -61,14 +61,14 @@ class Cloud:
         self.stacks = self.client("cloudformation")
         self.s3 = self.client("s3")
 
-    def client(self, service: str) -> Any:
-        keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+    def client(self, service: Any) -> Any:
         return boto3.client(
             service,
             region_name=self.state.region,
             endpoint_url=self.state.endpoint_url,
+            aws_access_key_id="local",
+            aws_secret_access_key="local",
             config=Config(proxies={}),
-            **keys,
         )
 
     def create(self, name: str, template: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import botocore.session
 import jmespath
 from botocore import xform_name
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, UnknownServiceError
 from botocore.utils import InstanceMetadataRegionFetcher
 
 sys.path.append(str(Path(__file__).parents[3]))  # it is started as a program, not as a part of the package
@@ -89,7 +89,7 @@ def _split(argv: list[str]) -> tuple[list[str], dict[str, str]]:
 
 def _client(service: str, common: dict[str, str]) -> Any:
     session = botocore.session.get_session()
-    region = common.get("--region") or session.get_config_variable("region")
+    region = common.get("--region") or os.environ.get("AWS_REGION") or session.get_config_variable("region")
     if not region:
         own = os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]  # never the default, which is the address of a real EC2
         region = InstanceMetadataRegionFetcher(base_url=f"{own}/").retrieve_region()
@@ -138,7 +138,7 @@ def _operate(words: list[str], common: dict[str, str]) -> None:
     service, command, *options = words
     try:
         client = _client(service, common)
-    except botocore.exceptions.UnknownServiceError as error:
+    except UnknownServiceError as error:
         _usage(str(error))
     if command == "wait" and options:
         name = options[0].replace("-", "_")
