@@ -7,6 +7,7 @@ to its UNIX socket. When standard input ends, because the daemon closed it or di
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -31,6 +32,7 @@ class Init:
         self._run_folder = Path(order["run_folder"])
         self._user_data = Path(order["user_data"])
         self._boot_pid = 0
+        self._daemon = os.getppid()
         self._ends_at: float | None = None
         self._input = b""
         self._clients: dict[socket.socket, bytes] = {}
@@ -56,6 +58,9 @@ class Init:
         """Kill every process of the instance and exit."""
         processes.kill_all(self._left)
         shutil.rmtree(self._run_folder, ignore_errors=True)
+        if os.getppid() != self._daemon:  # the daemon died: nobody else removes the folder of all instances
+            with contextlib.suppress(OSError):
+                self._run_folder.parent.rmdir()
         os._exit(0)
 
     def _left(self) -> set[int]:
