@@ -27,8 +27,8 @@ def _import_for_job() -> None:
     for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
         try:
             importlib.import_module(name)
-        except ImportError as error:
-            FAILURES.append(f"{name}: {error}")
+        except Exception as error:  # noqa: BLE001 - the border to the job's code, and the fork server must live to tell
+            FAILURES.append(f"{name}: {type(error).__name__}: {error}")
 
 
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)

@@ -125,6 +125,7 @@ class _Running:
     workers: list[_Worker]
     stopping: bool = False
     drain: DrainOrder | None = None
+    ending: asyncio.Task[None] | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -153,16 +154,18 @@ class WorkerGroup:
     def _probe(self) -> list[str]:
         mine, theirs = self._context.Pipe()
         process = self._context.Process(target=round_endpoint.probe, args=(theirs,))
-        process.start()
-        theirs.close()
         try:
-            return list(mine.recv())
-        except EOFError as error:
+            process.start()
+            theirs.close()
+            failures = list(mine.recv())
+            process.join()
+        except (EOFError, OSError) as error:  # the fork server ended while it was asked, before or after it forked
             why = "its fork server ended; does the node's Python have torch?"
             raise PreloadError("workers cannot be started", why=why) from error
         finally:
+            theirs.close()
             mine.close()
-            process.join()
+        return failures
 
     async def open_endpoint(self, host: str) -> Endpoint:
         """A fresh TCP store on a free port of `host`. The one before stays, for a round may be using it."""
@@ -199,8 +202,10 @@ class WorkerGroup:
         restarts: int,
         max_restarts: int,
     ) -> None:
-        """Fork the workers of a round. Those of an earlier one must have ended."""
-        assert self._running is None or self._running.over.is_set()
+        """Fork the workers of a round, as soon as those of an earlier one, which must be ending, are gone."""
+        if self._running is not None:
+            assert self._running.stopping or self._running.over.is_set()
+            await self._running.over.wait()
         launch = self._launch
         workers = []
         for local_rank in range(launch.workers):
@@ -288,9 +293,12 @@ class WorkerGroup:
             self.events.put_nowait(GroupFailed(round=running.round, failure=failure))
             self._signal_all(running, signal.SIGKILL)
         if all(other.exit_code is not None for other in running.workers):
-            self._all_ended(running)
+            running.ending = asyncio.create_task(self._all_ended(running))
 
-    def _all_ended(self, running: _Running) -> None:
+    async def _all_ended(self, running: _Running) -> None:
+        if not running.stopping:
+            # A worker's end may be seen before its last words: taking a drain for a finish would end the job.
+            await self._sockets.heard_out()
         running.over.set()
         if running.stopping:
             return

@@ -7,12 +7,16 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 from elastic_aws.worker_channel import Hello, MalformedMessageError, Message, decode_line, encode_line
 
 Heard = Callable[[Hello, Message], None]
 """Told of every message of a worker, with its greeting."""
+
+HEAR_OUT = timedelta(seconds=1)
+"""Longest wait for an ended worker's connection to end: something it started may hold the socket until it is killed."""
 
 
 class WorkerSockets:
@@ -23,6 +27,7 @@ class WorkerSockets:
         self._folder = Path(tempfile.mkdtemp(prefix="ea-"))
         self._server: asyncio.Server | None = None
         self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._serving: set[asyncio.Task[None]] = set()
 
     @property
     def path(self) -> Path:
@@ -45,6 +50,11 @@ class WorkerSockets:
         """Send to all connected workers; answer how many there are."""
         return sum([self.send(rank, message) for rank in list(self._writers)])
 
+    async def heard_out(self) -> None:
+        """Return when all that ended workers said has been heard. Waits for at most `HEAR_OUT`."""
+        if self._serving:
+            await asyncio.wait(set(self._serving), timeout=HEAR_OUT.total_seconds())
+
     async def close(self) -> None:
         """Stop listening and drop all connections."""
         for writer in self._writers.values():
@@ -54,6 +64,10 @@ class WorkerSockets:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         hello: Hello | None = None
         with contextlib.suppress(MalformedMessageError, ConnectionError, ValueError, asyncio.CancelledError):
             while line := await reader.readline():

@@ -12,8 +12,8 @@ from elastic_aws.job_file import JobFile, load
 
 _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("--name", "name", {"help": "Job name."}),
-    ("--script", "script", {"help": "Training script."}),
-    ("--code", "code", {"help": "Folder that travels to the nodes."}),
+    ("--script", "script", {"help": "Training script, relative to FILE's folder."}),
+    ("--code", "code", {"help": "Folder that travels to the nodes, relative to FILE's."}),
     ("--nodes", "nodes", {"metavar": "MIN:MAX", "help": "How many nodes the job may have."}),
     ("--target", "target", {"type": int, "help": "How many nodes to ask for at first."}),
     ("--workers-per-node", "workers_per_node", {"metavar": "auto|gpu|N", "help": "Training processes on each node."}),

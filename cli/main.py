@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -60,21 +62,21 @@ class LazyGroup(click.Group):
 @click.option("--region", metavar="NAME", help="AWS region; without it the job file's, then AWS's own settings.")
 @click.pass_context
 def cli(ctx: click.Context, local: bool, region: str | None) -> None:
-    r"""Train PyTorch models on AWS GPU spot instances and lose nothing when machines come and go.
+    """Train PyTorch models on AWS GPU spot instances and lose nothing when machines come and go.
 
     \b
     Try it without an account:
       elastic-aws local up
       elastic-aws --local create-job examples/imagenet/job.local.yaml
       elastic-aws --local status digits --watch
-    """
+    """  # noqa: D301 - click's mark for text not to be wrapped is a real backspace
     ctx.obj = {"local": local, "region": region}
 
 
-def main() -> None:
-    """Run one command; exit with its `ExitCode`."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run one command, the process's own arguments without others; exit with its `ExitCode`."""
     try:
-        code = cli.main(prog_name="elastic-aws", standalone_mode=False)
+        code = cli.main(arguments, prog_name="elastic-aws", standalone_mode=False)
     except ElasticAwsError as error:
         click.echo(f"error: {error}", err=True)
         if error.hint:

@@ -26,6 +26,10 @@ def open_session(ctx: click.Context, region: str | None = None) -> AwsSession:
     if not asked["local"]:
         return AwsSession(asked["region"] or region)
     state = running_local_cloud()
+    if asked["region"] not in (None, state.region):
+        raise PreflightError(
+            f"the local cloud is not in {asked['region']}", why=f"it plays {state.region}", hint="leave --region out"
+        )
     return AwsSession(state.region, state.endpoint_url, local=True)
 
 

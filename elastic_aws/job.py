@@ -7,7 +7,16 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from elastic_aws.instance_types import instance_type, instance_type_names
 from elastic_aws.node_config import Program, Timing
@@ -69,6 +78,13 @@ class Nodes(Document):
             value = {**value, "target": value["min"]}
         return value
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The mapping, or what `_parse` makes one of."""
+        mapping = handler(core)
+        handler.resolve_ref_schema(mapping)["required"] = ["min", "max"]
+        return {"anyOf": [mapping, {"type": "integer", "minimum": 1}, {"type": "string", "pattern": r"^\d+(:\d+)?$"}]}
+
     @model_validator(mode="after")
     def _ordered(self) -> Nodes:
         if self.min > self.max:
@@ -108,7 +124,10 @@ def _known_type(name: str) -> str:
     return name
 
 
-Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_passable)]
+_ONE_OR_MORE = BeforeValidator(_as_tuple, json_schema_input_type=str | tuple[str, ...])
+"""A list in which a single text stands for itself."""
+
+Text = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int | float), AfterValidator(_passable)]
 """What reaches a program unchanged."""
 
 
@@ -118,7 +137,7 @@ class Venv(Document):
     python: str = _field(
         "A Python with torch on the machine image.", "an absolute path", default="/opt/pytorch/bin/python", pattern="^/"
     )
-    requirements: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = _field(
+    requirements: Annotated[tuple[str, ...], _ONE_OR_MORE] = _field(
         "Packages to pip install, e.g. `timm==1.0.9`.", "a list of pip requirements", default=()
     )
 
@@ -151,26 +170,24 @@ class JobSpec(Document):
         "auto (one a GPU, one on a CPU type), gpu, or a number from 1 to 64",
         default="auto",
     )
-    instance_types: Annotated[tuple[Annotated[str, AfterValidator(_known_type)], ...], BeforeValidator(_as_tuple)] = (
-        _field(
-            "What the workers run on: the group buys whichever is available.",
-            "one or up to 20 EC2 instance types, e.g. g5.xlarge",
-            min_length=1,
-            max_length=20,
-        )
+    instance_types: Annotated[tuple[Annotated[str, AfterValidator(_known_type)], ...], _ONE_OR_MORE] = _field(
+        "What the workers run on: the group buys whichever is available.",
+        "one or up to 20 EC2 instance types, e.g. g5.xlarge",
+        min_length=1,
+        max_length=20,
     )
     capacity: Capacity = _field("How the workers are bought.", "spot or on-demand", default=Capacity.SPOT)
     image: str | None = _field("Container image to run in, instead of `venv`.", "an image reference", default=None)
     venv: Venv | None = _field(
         "Python on the machine image to run in.", "{python: /path, requirements: [...]}", default=None
     )
-    setup: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = _field(
+    setup: Annotated[tuple[Text, ...], _ONE_OR_MORE] = _field(
         "Shell commands run once on each node before training.", "a list of commands", default=()
     )
     environment: dict[Annotated[str, AfterValidator(_variable)], Text] = _field(
         "Environment variables of the workers.", "a mapping of names to texts", default={}
     )
-    preload: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = _field(
+    preload: Annotated[tuple[str, ...], _ONE_OR_MORE] = _field(
         "Modules imported once before workers are started; they must start no thread and use no GPU.",
         "a list of module names",
         default=(),
@@ -194,7 +211,7 @@ class JobSpec(Document):
         default=None,
         pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
     )
-    subnets: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = _field(
+    subnets: Annotated[tuple[str, ...], _ONE_OR_MORE] = _field(
         "Subnets of one VPC; the default VPC's where it is left out.", "a list of subnet ids", default=()
     )
     machine_image: str | None = _field(

@@ -67,11 +67,22 @@ def check(fields: Mapping[str, Any], *, where: str, lines: Mapping[str, int] | N
     try:
         return JobSpec.model_validate(fields)
     except ValidationError as error:
-        faults = list(dict.fromkeys(_fault(one, lines or {}) for one in error.errors()))
+        faults = list(dict.fromkeys(_fault(one, lines or {}) for one in _own_faults(error.errors())))
         if len(faults) == 1:
             raise UsageError(f"{where}: {faults[0]}", hint=_SCHEMA_HINT) from error
         listed = "".join(f"\n  {fault}" for fault in faults)
         raise UsageError(f"{where} has {len(faults)} faults", why=listed, hint=_SCHEMA_HINT) from error
+
+
+def _own_faults(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Each fault once: a bad item also makes its list too short, and `nodes: two` makes three bad numbers."""
+    inner = {error["loc"][:1] for error in errors if len(error["loc"]) > 1}
+    others = [error for error in errors if error["type"] != "too_short" or error["loc"] not in inner]
+    once: dict[tuple[Any, ...], ErrorDetails] = {}
+    for error in others:
+        of_a_name = error["type"] in {"extra_forbidden", "missing"}
+        once.setdefault((error["loc"] if of_a_name else error["loc"][:1], error["type"], repr(error["input"])), error)
+    return [*once.values()]
 
 
 def _merge_target(fields: dict[str, Any], over: dict[str, Any]) -> None:

@@ -118,15 +118,11 @@ class MemberRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:
-    """A node's place in a round: its workers hold ranks `first_rank` .. `first_rank + workers - 1`.
-
-    `member` is the revision at which the member's key was created: a node that joins again is another member.
-    """
+    """A node's place in a round: its workers hold ranks `first_rank` .. `first_rank + workers - 1`."""
 
     node: str
     first_rank: int
     workers: int
-    member: int = 0
     incarnation: str = ""
 
 

@@ -59,7 +59,8 @@ _LOG_IN = "aws configure   or   aws sso login   (elastic-aws --local needs no ac
 class AwsSession:
     """Clients of one region. `endpoint_url` replaces every AWS endpoint; `local` uses the local cloud's fixed keys.
 
-    Raises: PreflightError when no region is known, CredentialsError for a profile that does not exist.
+    Raises: PreflightError when no region is named or AWS has none of this name, CredentialsError for a profile that
+    does not exist.
     """
 
     def __init__(self, region: str | None, endpoint_url: str | None = None, *, local: bool = False) -> None:
@@ -75,7 +76,20 @@ class AwsSession:
             raise PreflightError(
                 "no AWS region", why="neither --region, the job file nor AWS's own settings name one", hint=hint
             )
+        if endpoint_url is None:
+            self._check_region(found)
         self.region = found
+
+    def _check_region(self, region: str) -> None:
+        """Told from botocore's own list: looking for the endpoint of a misspelt region takes long."""
+        partitions: list[str] = self._session.get_available_partitions()
+        known = {name for each in partitions for name in self._session.get_available_regions("ec2", each)}
+        if region not in known:
+            from difflib import get_close_matches
+
+            near = get_close_matches(region, known, n=1)
+            hint = f"elastic-aws --region {near[0] if near else 'us-west-2'} ..."
+            raise PreflightError(f"no AWS region {region!r}", why="AWS has none of this name", hint=hint)
 
     @classmethod
     def from_environment(cls, region: str | None = None) -> AwsSession:

@@ -141,8 +141,10 @@ class Leader:
                 if leader is None or leader.created != created:
                     return False
                 wait = await self._act(view, created)
+                # Not wait_for: in Python 3.11 it swallows a cancellation that meets an arrival.
                 with contextlib.suppress(TimeoutError):
-                    view.take(await asyncio.wait_for(queue.get(), wait), now())
+                    async with asyncio.timeout(wait):
+                        view.take(await queue.get(), now())
                 while not queue.empty():
                     view.take(queue.get_nowait(), now())
         finally:

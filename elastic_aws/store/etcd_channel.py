@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -110,7 +111,7 @@ def translated() -> Iterator[None]:
         if code is grpc.StatusCode.NOT_FOUND and "lease" in why:
             raise LeaseLostError("the store refused a write", why=why) from error
         raise StoreError("the store refused a call", why=f"{code.name}: {why}") from error
-    except grpc.aio.UsageError as error:  # the channel was closed meanwhile
+    except (grpc.aio.UsageError, asyncio.InvalidStateError) as error:  # the channel or the stream ended meanwhile
         raise StoreUnavailableError("the store does not answer", why=str(error)) from error
 
 

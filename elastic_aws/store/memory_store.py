@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from datetime import timedelta
+from typing import Any
 
 from elastic_aws.errors import StoreUnavailableError
 from elastic_aws.store.memory_world import World
@@ -97,9 +98,9 @@ class MemoryStore:
         world.end_lease(lease)
         self._wake()
 
-    async def change(self) -> None:
-        """Return at the next change of anything."""
-        await self._changed.wait()
+    def change(self) -> Coroutine[Any, Any, bool]:
+        """Wait for the next change of anything from this call on, even if it comes before the wait begins."""
+        return self._changed.wait()
 
     def _wake(self) -> None:
         self._changed.set()

@@ -40,7 +40,7 @@ class AgentLink:
         self._socket.connect(path)
         self._numbers = itertools.count(1)
         self._replies: dict[int, queue.Queue[Reply | None]] = {}
-        self._closed = False
+        self._gone = threading.Event()
         self._send(Hello(round=round, rank=rank, local_rank=local_rank, pid=os.getpid()))
         threading.Thread(target=self._listen, name="agent link", daemon=True).start()
 
@@ -74,7 +74,6 @@ class AgentLink:
 
     def close(self) -> None:
         """End the connection."""
-        self._closed = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -83,6 +82,8 @@ class AgentLink:
         answer: queue.Queue[Reply | None] = queue.Queue()
         self._replies[request.id] = answer
         self._send(request)
+        if self._gone.is_set():
+            answer.put(None)
         reply = answer.get()
         if reply is None:
             raise CheckpointError("the node's agent is gone", why="it closed the worker channel")
@@ -102,5 +103,6 @@ class AgentLink:
                         self._replies.pop(reply.id).put(reply)
                     case _:
                         pass
+        self._gone.set()
         for waiting in list(self._replies.values()):
             waiting.put(None)

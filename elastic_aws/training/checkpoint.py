@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import tempfile
+import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from torch.optim import Optimizer
 
 from elastic_aws.errors import CheckpointError
 from elastic_aws.round_record import CommitRecord
-from elastic_aws.training.ledger import ledger_name, to_lines
+from elastic_aws.training.ledger_lines import ledger_name, to_lines
 from elastic_aws.training.position import Position
 from elastic_aws.training.run import Run
 from elastic_aws.training.storage import Storage, storage_at
@@ -27,6 +30,14 @@ CHECKPOINTS_VARIABLE = "ELASTIC_AWS_CHECKPOINTS"
 DEFAULT_PLACE = "checkpoints"
 NEWEST = "newest.json"
 """Names the newest checkpoint where no agent keeps that in the store."""
+
+
+@contextlib.contextmanager
+def _alone_on_purpose() -> Iterator[None]:
+    """Without torch's warning that a world of one is a world of one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
 
 
 class Checkpointer:
@@ -51,13 +62,14 @@ class Checkpointer:
         if self._newest is None:
             return self._run.position
         name = self._newest.place.rsplit("/", 1)[1]
-        manifest = json.loads(self._needed(f"{name}/manifest.json"))
+        manifest = json.loads(self._manifest(name, self._newest.digest))
         with tempfile.TemporaryDirectory() as folder:
             for file in manifest["files"]:
                 self._storage.fetch(f"{name}/{file}", Path(folder) / file)
             state, optimizer_state = get_state_dict(model, optimizer)
             loaded: dict[str, Any] = {"model": state, "optimizer": optimizer_state}
-            dcp.load(loaded, storage_reader=dcp.FileSystemReader(folder), no_dist=True)
+            with _alone_on_purpose():
+                dcp.load(loaded, storage_reader=dcp.FileSystemReader(folder), no_dist=True)
             set_state_dict(model, optimizer, model_state_dict=loaded["model"], optim_state_dict=loaded["optimizer"])
         self._run.position = Position(**manifest["position"])
         return self._run.position
@@ -78,7 +90,8 @@ class Checkpointer:
             writer = dcp.FileSystemWriter(folder, single_file_per_rank=True)
             alone = self._run.control is None
             content = {"model": state, "optimizer": optimizer_state}
-            dcp.save(content, storage_writer=writer, process_group=self._run.control, no_dist=alone)
+            with _alone_on_purpose():
+                dcp.save(content, storage_writer=writer, process_group=self._run.control, no_dist=alone)
             files = sorted(path.name for path in Path(folder).iterdir())
             for file in files:
                 self._storage.send(Path(folder) / file, f"{name}/{file}")
@@ -116,6 +129,12 @@ class Checkpointer:
             return self._run.link.newest()
         found = self._storage.read(NEWEST)
         return CommitRecord(**json.loads(found)) if found else None
+
+    def _manifest(self, checkpoint: str, digest: str) -> bytes:
+        content = self._needed(f"{checkpoint}/manifest.json")
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise CheckpointError("the newest checkpoint is not the committed one", why=f"{checkpoint}: other digest")
+        return content
 
     def _needed(self, name: str) -> bytes:
         content = self._storage.read(name)

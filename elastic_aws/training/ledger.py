@@ -11,10 +11,10 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from elastic_aws.errors import CheckpointError
+from elastic_aws.training.ledger_lines import ledger_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,50 +26,51 @@ class EpochAudit:
     repeated: int
 
 
-def ledger_name(checkpoint: str) -> str:
-    """Where a checkpoint's part of the ledger is, below the checkpoints' root."""
-    return f"ledger/{checkpoint}.jsonl"
+@dataclass(frozen=True, kw_only=True)
+class Committed:
+    """The ledger from the start up to a committed checkpoint, which stands in `epoch` at `sample`."""
+
+    lines: tuple[str, ...]
+    epoch: int
+    sample: int
 
 
-def to_lines(parts: Iterable[tuple[int, int, Sequence[int]]]) -> bytes:
-    """(step, epoch, indices) of all ranks as JSON lines, in order of steps."""
-    lines = [
-        json.dumps({"step": step, "epoch": epoch, "indices": list(indices)})
-        for step, epoch, indices in sorted(parts, key=lambda part: part[0])
-    ]
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def audit(lines: Iterable[str], *, dataset_size: int) -> tuple[EpochAudit, ...]:
-    """Compare each epoch of the ledger with the whole dataset."""
+def audit(committed: Committed, *, dataset_size: int) -> tuple[EpochAudit, ...]:
+    """Compare each finished epoch with the whole dataset, an unfinished one with as many samples as it claims."""
     used: dict[int, Counter[int]] = {}
-    for line in lines:
+    for line in committed.lines:
         entry = json.loads(line)
         used.setdefault(entry["epoch"], Counter()).update(entry["indices"])
-    return tuple(
-        EpochAudit(
-            epoch=epoch,
-            missed=len(set(range(dataset_size)) - set(counts)),
-            repeated=sum(counts.values()) - len(counts),
-        )
-        for epoch, counts in sorted(used.items())
-    )
+    audits = []
+    for epoch in range(max([committed.epoch - 1, *used]) + 1):
+        counts = used.get(epoch, Counter())
+        strangers = sum(1 for index in counts if not 0 <= index < dataset_size)
+        expected = dataset_size if epoch < committed.epoch else committed.sample
+        distinct = len(counts) - strangers
+        repeated = sum(counts.values()) - distinct
+        audits.append(EpochAudit(epoch=epoch, missed=max(0, expected - distinct), repeated=repeated))
+    return tuple(audits)
 
 
-def committed_lines(checkpoint: str) -> list[str]:
-    """The ledger from the start up to a committed checkpoint. Raises: CheckpointError when a part is missing."""
+def read_committed(checkpoint: str) -> Committed:
+    """Walk from a committed checkpoint back to the start. Raises: CheckpointError when a part is missing."""
     from elastic_aws.training.storage import storage_at
 
     root, _, name = checkpoint.rstrip("/").rpartition("/")
     storage = storage_at(root)
     lines: list[str] = []
+    position: dict[str, int] | None = None
     while name:
         ledger, manifest = storage.read(ledger_name(name)), storage.read(f"{name}/manifest.json")
         if ledger is None or manifest is None:
             raise CheckpointError("the ledger is not whole", why=f"nothing of {name} below {root}")
         lines += ledger.decode().splitlines()
-        name = json.loads(manifest)["parent"].rpartition("/")[2]
-    return lines
+        said = json.loads(manifest)
+        position = position or said["position"]
+        name = said["parent"].rpartition("/")[2]
+    if position is None:
+        raise CheckpointError("there is no ledger", why=f"{checkpoint!r} names no checkpoint")
+    return Committed(lines=tuple(lines), epoch=position["epoch"], sample=position["sample"])
 
 
 def main() -> int:
@@ -78,7 +79,7 @@ def main() -> int:
     parser.add_argument("checkpoint", help="place of a committed checkpoint, as `elastic-aws status --json` has it")
     parser.add_argument("--dataset-size", type=int, required=True)
     options = parser.parse_args()
-    epochs = audit(committed_lines(options.checkpoint), dataset_size=options.dataset_size)
+    epochs = audit(read_committed(options.checkpoint), dataset_size=options.dataset_size)
     report = {
         "samples_missed": sum(epoch.missed for epoch in epochs),
         "samples_repeated": sum(epoch.repeated for epoch in epochs),

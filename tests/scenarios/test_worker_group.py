@@ -14,8 +14,16 @@ from pathlib import Path
 
 import psutil
 
-from elastic_aws.agent.worker_group import GroupDrained, GroupEvent, GroupFailed, GroupFinished, Launch, WorkerGroup
-from tests.waiting import wait_until
+from elastic_aws.agent.worker_group import (
+    GroupDrained,
+    GroupEvent,
+    GroupFailed,
+    GroupFinished,
+    Launch,
+    WorkerGroup,
+)
+from elastic_aws.round_record import Endpoint
+from tests.waiting import until, wait_until
 
 SCRIPTS = Path(__file__).parent / "scripts"
 PATIENCE = timedelta(seconds=60)
@@ -39,8 +47,8 @@ def launch_of(script: str, logs: Path, *, arguments: tuple[str, ...] = (), worke
     )
 
 
-async def start(group: WorkerGroup, workers: int = 2, number: int = 1) -> None:
-    endpoint = await group.open_endpoint("127.0.0.1")
+async def start(group: WorkerGroup, workers: int = 2, number: int = 1, endpoint: Endpoint | None = None) -> None:
+    endpoint = endpoint or await group.open_endpoint("127.0.0.1")
     await group.start(
         round=number,
         first_rank=0,
@@ -105,6 +113,60 @@ def test_drained_workers_are_told_apart_from_finished_ones(tmp_path: Path) -> No
     with_group(launch_of("stop_when_asked.py", tmp_path), act)
 
 
+def test_a_drain_is_no_finish_even_when_workers_end_before_their_last_words_are_read(tmp_path: Path) -> None:
+    async def act(group: WorkerGroup) -> None:
+        await start(group)
+        await until(lambda: len(list(tmp_path.glob("here-*"))) == 2, limit=PATIENCE)
+        workers = _written_down(tmp_path)
+        group.drain("scale-out")
+        wait_until(lambda: not any(map(_alive, workers)), limit=PATIENCE)  # the event loop is kept busy meanwhile
+        assert await ending(group) == GroupDrained(round=1, step=7)
+
+    with_group(launch_of("stop_when_asked.py", tmp_path, arguments=(str(tmp_path),)), act)
+
+
+def test_a_new_round_may_start_the_moment_a_failure_is_told(tmp_path: Path) -> None:
+    async def act(group: WorkerGroup) -> None:
+        endpoints = [await group.open_endpoint("127.0.0.1") for _ in range(2)]
+        for number, endpoint in enumerate(endpoints, start=1):
+            await start(group, number=number, endpoint=endpoint)
+            assert isinstance(await ending(group), GroupFailed)
+
+    with_group(launch_of("fail_on_rank_1.py", tmp_path), act)
+
+
+PRELOADING = """
+import asyncio, sys
+from dataclasses import replace
+from pathlib import Path
+from tests.scenarios.test_worker_group import launch_of
+from elastic_aws.agent.worker_group import PreloadError, WorkerGroup
+
+async def main():
+    folder = Path(sys.argv[1])
+    group = WorkerGroup(replace(launch_of("sum_ranks.py", folder), code=folder, preload=("broken",)))
+    try:
+        await group.preload()
+    except PreloadError as error:
+        print(error)
+    finally:
+        await group.close()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_a_module_that_cannot_be_preloaded_is_named_whatever_it_raises(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise ValueError('boom')")
+    program = tmp_path / "agent_program.py"
+    program.write_text(PRELOADING)  # a process has one fork server, so this one needs its own
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, str(program), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert "broken: ValueError: boom" in done.stdout
+
+
 def test_workers_that_ignore_sigterm_are_killed_after_the_stop_timeout(tmp_path: Path) -> None:
     script = tmp_path / "stubborn.py"
     script.write_text(
@@ -164,6 +226,10 @@ def test_nothing_of_a_worker_outlives_a_killed_agent(tmp_path: Path) -> None:
         agent.send_signal(signal.SIGKILL)
         agent.wait()
     wait_until(lambda: not any(_alive(process) for process in family), limit=timedelta(seconds=10))
+
+
+def _written_down(folder: Path) -> list[psutil.Process]:
+    return [psutil.Process(int(file.read_text())) for file in folder.glob("here-*")]
 
 
 def _alive(process: psutil.Process) -> bool:

@@ -1,0 +1,97 @@
+"""Commands against a running local cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elastic_aws import bundle
+from elastic_aws.errors import ExitCode
+from elastic_aws.local_cloud.state import HOME_VARIABLE, LocalCloudState, start, stop
+from tests.cli.command_line import CommandLine
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloudState]:
+    home = tmp_path_factory.mktemp("cloud")
+    yield start(home=home)
+    stop(home)
+
+
+@pytest.fixture
+def local(elastic_aws: CommandLine, cloud: LocalCloudState, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    monkeypatch.setenv(HOME_VARIABLE, str(cloud.home))
+    return elastic_aws
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["status"], ["status", "--json"], ["logs"], ["events"], ["scale", "2"], ["delete-job", "--yes"], ["interrupt"]],
+)
+def test_a_job_that_does_not_exist_is_told(local: CommandLine, command: list[str]) -> None:
+    done = local("--local", command[0], "nobody", *command[1:])
+    assert (done.code, done.out) == (ExitCode.NOT_FOUND, "")
+    assert "no job nobody" in done.err
+    assert "try:   elastic-aws --local list" in done.err
+
+
+def test_another_region_than_the_local_clouds_is_refused(local: CommandLine) -> None:
+    done = local("--local", "--region", "eu-west-1", "list")
+    assert (done.code, "not in eu-west-1" in done.err) == (ExitCode.PREFLIGHT, True)
+
+
+def test_a_bundle_that_is_empty_or_too_large_and_unknown_subnets_create_nothing(
+    local: CommandLine, job_file: Path
+) -> None:
+    too_large = job_file.parent / "code/weights.pt"
+    with too_large.open("wb") as file:
+        file.truncate(bundle.CODE_LIMIT_BYTES + 1)  # a hole: takes no disk
+    done = local("--local", "create-job", str(job_file))
+    assert (done.code, "weights.pt" in done.err) == (ExitCode.USAGE, True)
+    too_large.unlink()
+
+    (job_file.parent / "code/.gitignore").write_text("*\n")
+    done = local("--local", "create-job", str(job_file))
+    assert (done.code, "nothing to pack" in done.err) == (ExitCode.USAGE, True)
+    (job_file.parent / "code/.gitignore").unlink()
+
+    job_file.write_text(job_file.read_text() + "subnets: [subnet-0123456789abcdef0]\n")
+    done = local("--local", "create-job", str(job_file))
+    assert (done.code, "subnets cannot be used" in done.err) == (ExitCode.PREFLIGHT, True)
+    assert local("--local", "list", "--json").json == []
+
+
+def test_a_job_is_created_once_scaled_shown_and_deleted(local: CommandLine, job_file: Path) -> None:
+    script = job_file.parent / "code/train.py"
+    script.write_text("import signal\nprint('hello from a worker', flush=True)\nsignal.pause()\n")
+
+    created = local("--local", "create-job", str(job_file))
+    assert created.code == 0, created.err
+    assert "joined" in created.err
+    assert "elastic-aws --local status digits --watch" in created.err
+    status = local("--local", "status", "digits", "--json").json
+    assert status["job"]["bounds"]["target"] == len(status["job"]["members"]) == len(status["instances"]) == 1
+    assert [job["job"] for job in local("--local", "list", "--json").json] == ["digits"]
+
+    again = local("--local", "create-job", str(job_file))
+    assert (again.code, "nothing to do" in again.err) == (0, True)
+    other = local("--local", "create-job", str(job_file), "--nodes", "1:2")
+    assert other.code == ExitCode.USAGE
+    assert 'nodes: {"min": 1, "max": 3, "target": 1} -> {"min": 1, "max": 2, "target": 1}' in other.err
+    script.write_text(script.read_text() + "\n")
+    other = local("--local", "create-job", str(job_file))
+    assert (other.code, "the code's files changed" in other.err) == (ExitCode.USAGE, True)
+
+    for asked, hint in (("4", "scale digits 4 --max 4"), ("0", "delete-job digits")):
+        refused = local("--local", "scale", "digits", asked)
+        assert (refused.code, hint in refused.err) == (ExitCode.USAGE, True)
+    assert local("--local", "scale", "digits", "2").code == 0
+    assert len(local("--local", "status", "digits", "--json").json["instances"]) in {1, 2}
+
+    deleted = local("--local", "delete-job", "digits", "--yes")
+    assert deleted.code == 0, deleted.err
+    assert "what remains" in deleted.err
+    assert local("--local", "status", "digits").code == ExitCode.NOT_FOUND
+    assert local("local", "status", "--json").json["machines"] == []
