@@ -201,16 +201,15 @@ class Controller:
         while True:
             with contextlib.suppress(StoreError):
                 put = Put(key=self._keys.outcome, value=encode(outcome))
-                done = await self._store.transact([Unchanged(key=self._keys.outcome, modified=0)], [put])
-                if done.succeeded:
-                    self._emit(JobEnded(state=outcome.state, reason=outcome.reason))
+                await self._store.transact([Unchanged(key=self._keys.outcome, modified=0)], [put])
                 await asyncio.Event().wait()
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _wait_for_end(self) -> None:
         """Wait for the outcome, let the nodes leave, then let their machines go."""
-        while self._read(OutcomeRecord, self._keys.outcome) is None:  # noqa: ASYNC110 - it may be written by anyone
+        while (outcome := self._read(OutcomeRecord, self._keys.outcome)) is None:  # noqa: ASYNC110 - anyone may write it
             await asyncio.sleep(RETRY_SECONDS)
+        self._emit(JobEnded(state=outcome.state, reason=outcome.reason, exit_code=outcome.exit_code))
         deadline = asyncio.get_running_loop().time() + LEAVE_LIMIT.total_seconds()
         while any(key.startswith(self._keys.members) for key in self._entries):
             if asyncio.get_running_loop().time() > deadline:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from elastic_aws.aws.bucket import Bucket
 from elastic_aws.bundle import unpack
-from elastic_aws.errors import ElasticAwsError
+from elastic_aws.errors import PreflightError
 from elastic_aws.event_log import Emit
 from elastic_aws.events import SetupCommandDone
 from elastic_aws.node_config import NodeConfig
@@ -18,8 +18,8 @@ from elastic_aws.node_config import NodeConfig
 _TAIL_LINES = 20
 
 
-class SetupError(ElasticAwsError):
-    """A set-up command of the job failed."""
+class SetupError(PreflightError):
+    """A set-up command of the job failed. The agent is not started again: the command would fail again."""
 
 
 def install_code(config: NodeConfig, *, bucket: Bucket, root: str) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from elastic_aws.aws.bucket import Bucket
-from elastic_aws.aws.network import CPU_IMAGE, GPU_IMAGE, STORE_IMAGE, find_image, find_network
+from elastic_aws.aws.network import CONTAINER_IMAGE, PYTORCH_IMAGE, STORE_IMAGE, find_image, find_network
 from elastic_aws.aws.session import AwsSession
 from elastic_aws.aws.stacks import Stack, Stacks
 from elastic_aws.bundle import Packed, pack_code, pack_file, pack_wheel, readable, unpack
@@ -91,7 +91,7 @@ def make_plan(session: AwsSession, job: JobFile) -> Plan:
         "VpcId": network.vpc,
         "SubnetIds": ",".join(network.subnets),
         "StoreImageId": find_image(session, STORE_IMAGE),
-        "WorkerImageId": find_image(session, spec.machine_image or (GPU_IMAGE if spec.uses_gpus else CPU_IMAGE)),
+        "WorkerImageId": find_image(session, spec.machine_image or (CONTAINER_IMAGE if spec.image else PYTORCH_IMAGE)),
         "Bucket": bucket,
         "Run": run,
         "WheelKey": f"wheels/{wheel.sha256}/{wheel.name}",

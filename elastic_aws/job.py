@@ -268,11 +268,6 @@ class JobSpec(Document):
             script = self.script
         return Program(script=script, arguments=self.arguments)
 
-    @property
-    def uses_gpus(self) -> bool:
-        """Whether the first instance type, and so the machine image, has GPUs."""
-        return _gpus(self.instance_types[0]) > 0
-
 
 def _gpus(name: str) -> int:
     known = instance_type(name)

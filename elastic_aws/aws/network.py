@@ -9,9 +9,10 @@ from elastic_aws.errors import AwsError, NotFoundError, PreflightError
 
 STORE_IMAGE = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 """Amazon Linux 2023. Source: EC2 User Guide, public parameters."""
-CPU_IMAGE = STORE_IMAGE
-GPU_IMAGE = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-amazon-linux-2023/latest/ami-id"
-"""AWS's Deep Learning image with PyTorch in /opt/pytorch. Source: AWS Deep Learning AMIs, release notes."""
+PYTORCH_IMAGE = "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.7-amazon-linux-2023/latest/ami-id"
+"""NVIDIA's driver, and torch in /opt/pytorch; serves types without GPUs too. Source: AWS Deep Learning AMIs."""
+CONTAINER_IMAGE = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-al2023/latest/ami-id"
+"""NVIDIA's driver and docker with its GPU runtime, no torch. Source: AWS Deep Learning AMIs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from elastic_aws.errors import MalformedRecordError, StoreUnavailableError
 from elastic_aws.event_log import Emit
-from elastic_aws.events import BecameLeader, JobEnded, RecordSkipped, RoundDraining, RoundFormed, WaitingForNodes
+from elastic_aws.events import BecameLeader, RecordSkipped, RoundDraining, RoundFormed, WaitingForNodes
 from elastic_aws.node_config import Timing
 from elastic_aws.rendezvous.next_round import End, Keep, Seen, Write, candidates, next_round
 from elastic_aws.round_record import (
@@ -170,7 +170,6 @@ class Leader:
                 self._say_round(record)
             case End(outcome=outcome):
                 await self._write(view, created, self._keys.outcome, encode(outcome))
-                self._emit(JobEnded(state=outcome.state, reason=outcome.reason, exit_code=outcome.exit_code))
         return None
 
     async def _write(self, view: View, created: int, key: str, value: bytes) -> None:
