@@ -82,7 +82,9 @@ def timed(command: list[str], environment: dict[str, str] | None = None) -> floa
     took = []
     for _ in range(REPEATS + 1):
         started = time.perf_counter()
-        subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         took.append(time.perf_counter() - started)
     return statistics.median(took[1:])
 
