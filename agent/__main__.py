@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from elastic_aws import __version__
-from elastic_aws.agent.install import install_code, run_setup
+from elastic_aws.agent.install import code_folder, install_code, run_setup
 from elastic_aws.agent.interruption_watch import watch_interruptions
 from elastic_aws.agent.log_shipping import LogShipper
 from elastic_aws.agent.node import Node
@@ -37,17 +37,20 @@ async def run_node(config: NodeConfig, *, root: str, identity: Identity, emit: E
     """Install, preload, join the job and take part until it ends."""
     started = time.monotonic()
     logs = Path(f"{root}/var/log/elastic-aws")
-    bucket = Bucket(AwsSession.from_environment(config.region), config.bucket)
-    code = await asyncio.to_thread(install_code, config, bucket=bucket, root=root)
+    code = code_folder(config, root=root)
     environment = {
         "PYTHON": sys.executable,
         "AWS_REGION": config.region,
         "AWS_DEFAULT_REGION": config.region,
     } | config.environment
-    await asyncio.to_thread(run_setup, config, code=code, environment=environment, log=logs / "agent.log", emit=emit)
     group = WorkerGroup(_launch(config, code=code, logs=logs, environment=environment, node=identity.instance_id))
     store = None
     try:
+        group.begin_preload()
+        bucket = Bucket(AwsSession.from_environment(config.region), config.bucket)
+        await asyncio.to_thread(install_code, config, bucket=bucket, folder=code)
+        log = logs / "agent.log"
+        await asyncio.to_thread(run_setup, config, code=code, environment=environment, log=log, emit=emit)
         await group.preload()
         member = MemberRecord(
             node=identity.instance_id,

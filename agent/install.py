@@ -22,10 +22,15 @@ class SetupError(PreflightError):
     """A set-up command of the job failed. The agent is not started again: the command would fail again."""
 
 
-def install_code(config: NodeConfig, *, bucket: Bucket, root: str) -> Path:
-    """Fetch and unpack the bundle, once; answer its folder."""
+def code_folder(config: NodeConfig, *, root: str) -> Path:
+    """Where the job's code is, or will be, on this node."""
     assert config.bundle is not None
-    folder = Path(f"{root}/opt/elastic-aws/code/{config.bundle.sha256}")
+    return Path(f"{root}/opt/elastic-aws/code/{config.bundle.sha256}")
+
+
+def install_code(config: NodeConfig, *, bucket: Bucket, folder: Path) -> None:
+    """Fetch and unpack the bundle into its folder, once."""
+    assert config.bundle is not None
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         archive = folder.with_suffix(".tar.gz")
@@ -34,7 +39,6 @@ def install_code(config: NodeConfig, *, bucket: Bucket, root: str) -> Path:
         unpack(archive, draft)
         draft.rename(folder)
         archive.unlink()
-    return folder
 
 
 def run_setup(config: NodeConfig, *, code: Path, environment: dict[str, str], log: Path, emit: Emit) -> None:

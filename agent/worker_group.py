@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from elastic_aws.agent import round_endpoint, worker_main
+from elastic_aws.agent import worker_main
+from elastic_aws.agent.fork_server import ForkServer
 from elastic_aws.agent.worker_environment import Place, worker_environment
 from elastic_aws.agent.worker_sockets import WorkerSockets
-from elastic_aws.errors import ElasticAwsError
 from elastic_aws.round_record import CommitRecord, Endpoint, Failure
 from elastic_aws.worker_channel import (
     CommitReply,
@@ -33,10 +31,6 @@ from elastic_aws.worker_channel import (
 )
 
 LOG_TAIL_LINES = 20
-
-
-class PreloadError(ElasticAwsError):
-    """The fork server did not come up, or a module that the job wants preloaded cannot be imported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,60 +129,22 @@ class WorkerGroup:
     def __init__(self, launch: Launch) -> None:
         self.events: asyncio.Queue[GroupEvent] = asyncio.Queue()
         self._launch = launch
-        self._context = multiprocessing.get_context("forkserver")
         self._sockets = WorkerSockets(self._heard)
-        self._endpoints: list[tuple[ForkServerProcess, Connection]] = []
-        self._old_endpoints: list[ForkServerProcess] = []
+        self._forks = ForkServer(self._sockets.folder)
         self._running: _Running | None = None
 
-    async def preload(self) -> None:
-        """Start the fork server and wait until it has imported everything. Raises: PreloadError."""
-        await self._sockets.open()
-        os.environ["ELASTIC_AWS_PRELOAD_CODE"] = str(self._launch.code)
-        os.environ["ELASTIC_AWS_PRELOAD_MODULES"] = ",".join(self._launch.preload)
-        self._context.set_forkserver_preload(["elastic_aws.agent.preload"])
-        failures = await asyncio.to_thread(self._probe)
-        if failures:
-            raise PreloadError("a module to preload cannot be imported", why="; ".join(failures))
+    def begin_preload(self) -> None:
+        """Start the fork server: torch is imported while the node is still being set up."""
+        self._forks.begin()
 
-    def _probe(self) -> list[str]:
-        mine, theirs = self._context.Pipe()
-        process = self._context.Process(target=round_endpoint.probe, args=(theirs,))
-        try:
-            process.start()
-            theirs.close()
-            failures = list(mine.recv())
-            process.join()
-        except (EOFError, OSError) as error:  # the fork server ended while it was asked, before or after it forked
-            why = "its fork server ended; does the node's Python have torch?"
-            raise PreloadError("workers cannot be started", why=why) from error
-        finally:
-            theirs.close()
-            mine.close()
-        return failures
+    async def preload(self) -> None:
+        """Return when the fork server has imported everything. Raises: PreloadError."""
+        await self._sockets.open()
+        await self._forks.preload(self._launch.code, self._launch.preload)
 
     async def open_endpoint(self, host: str) -> Endpoint:
         """A fresh TCP store on a free port of `host`. The one before stays, for a round may be using it."""
-        endpoint = await asyncio.to_thread(self._open_endpoint, host)
-        while len(self._endpoints) > 2:
-            self._let_go(*self._endpoints.pop(0))
-        return endpoint
-
-    def _open_endpoint(self, host: str) -> Endpoint:
-        mine, theirs = self._context.Pipe()
-        process = self._context.Process(target=round_endpoint.serve, args=(host, theirs))
-        process.start()
-        theirs.close()
-        try:
-            port = int(mine.recv())
-        except EOFError as error:
-            raise PreloadError("no TCP store could be opened", why=f"on {host}; see the agent's log") from error
-        self._endpoints.append((process, mine))
-        return Endpoint(host=host, port=port)
-
-    def _let_go(self, process: ForkServerProcess, pipe: Connection) -> None:
-        pipe.close()
-        self._old_endpoints = [old for old in self._old_endpoints if old.is_alive()] + [process]
+        return await self._forks.open_endpoint(host)
 
     async def start(
         self,
@@ -231,7 +187,7 @@ class WorkerGroup:
                 log=str(log),
                 error=str(error),
             )
-            process = self._context.Process(target=worker_main.run, args=(plan,), name=f"rank {rank}")
+            process = self._forks.process(worker_main.run, plan, name=f"rank {rank}")
             workers.append(_Worker(rank=rank, process=process, log=log, error=error))
         self._running = running = _Running(round=round, workers=workers)
         await asyncio.to_thread(_start_all, [worker.process for worker in workers])
@@ -269,13 +225,8 @@ class WorkerGroup:
     async def close(self) -> None:
         """End everything that this group started."""
         await self.stop("the agent ends")
-        while self._endpoints:
-            self._let_go(*self._endpoints.pop())
+        await self._forks.close()
         await self._sockets.close()
-        for process in self._old_endpoints:
-            await asyncio.to_thread(process.join, 5)
-            if process.is_alive():
-                process.kill()
 
     def _signal_all(self, running: _Running, number: signal.Signals) -> None:
         for worker in running.workers:

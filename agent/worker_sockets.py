@@ -24,7 +24,7 @@ class WorkerSockets:
 
     def __init__(self, heard: Heard) -> None:
         self._heard = heard
-        self._folder = Path(tempfile.mkdtemp(prefix="ea-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="ea-"))
         self._server: asyncio.Server | None = None
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._serving: set[asyncio.Task[None]] = set()
@@ -32,7 +32,7 @@ class WorkerSockets:
     @property
     def path(self) -> Path:
         """Where workers connect. Short: a UNIX socket's path has at most 107 bytes."""
-        return self._folder / "agent.sock"
+        return self.folder / "agent.sock"
 
     async def open(self) -> None:
         """Start listening."""
@@ -61,7 +61,7 @@ class WorkerSockets:
             writer.close()
         if self._server is not None:
             self._server.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -10,16 +10,12 @@ etcd_version=3.5.27
 
 # A Python with what the controller imports; Amazon Linux 2023 comes with 3.9.
 python="$root/usr/bin/python3"
-usable='import importlib.util as u, sys
-needed = ("boto3", "grpc", "google.protobuf", "psutil", "pydantic", "stamina")
-sys.exit(sys.version_info < (3, 11) or not all(map(u.find_spec, needed)))'
-if ! "$python" -c "$usable" 2> /dev/null; then
+needed="$home/wheel/elastic_aws/agent/requirements.txt"
+if ! "$python" "$home/wheel/elastic_aws/templates/boot/has_requirements.py" "$needed"; then
   dnf install -y python3.11
   python3.11 -m venv "$home/venv"
   python="$home/venv/bin/python"
-  # s3torchconnector would bring torch, which the controller never imports.
-  grep -v '^s3torchconnector' "$home/wheel/elastic_aws/agent/requirements.txt" > "$home/requirements.txt"
-  "$python" -m pip install --quiet --requirement "$home/requirements.txt"
+  "$python" -m pip install --quiet --requirement "$needed"
 fi
 
 if ! command -v etcd > /dev/null; then

@@ -42,11 +42,9 @@ if [ "$kind" = container ]; then
   start="$start --entrypoint /bin/bash $(quoted "$place") /opt/elastic-aws/wheel/elastic_aws/templates/boot/container.sh"
 else
   python="$root$place"
-  needed='import importlib.util as u, sys
-needed = ("boto3", "grpc", "google.protobuf", "psutil", "pydantic", "s3torchconnector", "stamina")
-sys.exit(not all(map(u.find_spec, needed)))'
-  if ! "$python" -c "$needed" 2> /dev/null; then
-    "$python" -m pip install --quiet --requirement "$home/wheel/elastic_aws/agent/requirements.txt"
+  needed="$home/wheel/elastic_aws/agent/requirements.txt"
+  if ! "$python" "$home/wheel/elastic_aws/templates/boot/has_requirements.py" "$needed"; then
+    "$python" -m pip install --quiet --requirement "$needed"
   fi
   if [ -n "$requirements" ]; then
     printf '%s\n' "$requirements" > "$home/requirements.txt"

@@ -140,7 +140,8 @@ import asyncio, sys
 from dataclasses import replace
 from pathlib import Path
 from tests.scenarios.test_worker_group import launch_of
-from elastic_aws.agent.worker_group import PreloadError, WorkerGroup
+from elastic_aws.agent.fork_server import PreloadError
+from elastic_aws.agent.worker_group import WorkerGroup
 
 async def main():
     folder = Path(sys.argv[1])
