@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import multiprocessing
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -25,30 +28,29 @@ class PreloadError(ElasticAwsError):
 
 
 class ForkServer:
-    """A process has one fork server (the standard library's), so an agent makes one of these. `folder` is its own."""
+    """Starts when it is made, and imports torch while the node is still being set up.
 
-    def __init__(self, folder: Path) -> None:
+    It is the standard library's, of which a process has one.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="ea-"))
+        """For sockets and a FIFO, until this process ends. Short: a UNIX socket's path has at most 107 bytes."""
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self._context = multiprocessing.get_context("forkserver")
-        self._order_path = folder / "preload"
-        self._order: int | None = None
         self._endpoints: list[tuple[ForkServerProcess, Connection]] = []
         self._old_endpoints: list[ForkServerProcess] = []
-
-    def begin(self) -> None:
-        """Start it; it imports torch while the node is still being set up."""
-        os.mkfifo(self._order_path, 0o600)
+        order_path = self.folder / "preload"
+        os.mkfifo(order_path, 0o600)
         # Both ends are open here, so that neither side waits for the other; the fork server sees the end of the
         # FIFO, and ends, when this process does.
-        self._order = os.open(self._order_path, os.O_RDWR)
-        os.environ[ORDER_VARIABLE] = str(self._order_path)
+        self._order = os.open(order_path, os.O_RDWR)
+        os.environ[ORDER_VARIABLE] = str(order_path)
         self._context.set_forkserver_preload(["elastic_aws.agent.preload"])
         forkserver.ensure_running()
 
     async def preload(self, code: Path, modules: tuple[str, ...]) -> None:
         """Have it import the job's modules, with `code` on the path; return when it has. Raises: PreloadError."""
-        if self._order is None:
-            self.begin()
-        assert self._order is not None
         os.write(self._order, json.dumps({"code": str(code), "modules": modules}).encode() + b"\n")
         failures = await asyncio.to_thread(self._probe)
         if failures:
@@ -105,5 +107,4 @@ class ForkServer:
             await asyncio.to_thread(process.join, 5)
             if process.is_alive():
                 process.kill()
-        if self._order is not None:
-            os.close(self._order)
+        os.close(self._order)

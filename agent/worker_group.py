@@ -126,16 +126,12 @@ class _Running:
 class WorkerGroup:
     """At most one round's workers at a time. What they do arrives in `events`, in order."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, forks: ForkServer) -> None:
         self.events: asyncio.Queue[GroupEvent] = asyncio.Queue()
         self._launch = launch
-        self._sockets = WorkerSockets(self._heard)
-        self._forks = ForkServer(self._sockets.folder)
+        self._forks = forks
+        self._sockets = WorkerSockets(forks.folder, self._heard)
         self._running: _Running | None = None
-
-    def begin_preload(self) -> None:
-        """Start the fork server: torch is imported while the node is still being set up."""
-        self._forks.begin()
 
     async def preload(self) -> None:
         """Return when the fork server has imported everything. Raises: PreloadError."""
@@ -225,8 +221,8 @@ class WorkerGroup:
     async def close(self) -> None:
         """End everything that this group started."""
         await self.stop("the agent ends")
-        await self._forks.close()
         await self._sockets.close()
+        await self._forks.close()
 
     def _signal_all(self, running: _Running, number: signal.Signals) -> None:
         for worker in running.workers:

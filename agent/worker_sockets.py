@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -22,17 +20,13 @@ HEAR_OUT = timedelta(seconds=1)
 class WorkerSockets:
     """Listens from `open` to `close`. What is no message of ours ends the connection, never the agent."""
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, folder: Path, heard: Heard) -> None:
+        self.path = folder / "agent.sock"
+        """Where workers connect."""
         self._heard = heard
-        self.folder = Path(tempfile.mkdtemp(prefix="ea-"))
         self._server: asyncio.Server | None = None
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._serving: set[asyncio.Task[None]] = set()
-
-    @property
-    def path(self) -> Path:
-        """Where workers connect. Short: a UNIX socket's path has at most 107 bytes."""
-        return self.folder / "agent.sock"
 
     async def open(self) -> None:
         """Start listening."""
@@ -61,7 +55,6 @@ class WorkerSockets:
             writer.close()
         if self._server is not None:
             self._server.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -13,7 +13,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import psutil
+import pytest
 
+from elastic_aws.agent.fork_server import ForkServer
 from elastic_aws.agent.worker_group import (
     GroupDrained,
     GroupEvent,
@@ -63,7 +65,7 @@ async def start(group: WorkerGroup, workers: int = 2, number: int = 1, endpoint:
 
 def with_group(launch: Launch, act: Callable[[WorkerGroup], Awaitable[None]]) -> None:
     async def run() -> None:
-        group = WorkerGroup(launch)
+        group = WorkerGroup(launch, ForkServer())
         await group.preload()
         try:
             await act(group)
@@ -140,12 +142,12 @@ import asyncio, sys
 from dataclasses import replace
 from pathlib import Path
 from tests.scenarios.test_worker_group import launch_of
-from elastic_aws.agent.fork_server import PreloadError
+from elastic_aws.agent.fork_server import ForkServer, PreloadError
 from elastic_aws.agent.worker_group import WorkerGroup
 
 async def main():
     folder = Path(sys.argv[1])
-    group = WorkerGroup(replace(launch_of("sum_ranks.py", folder), code=folder, preload=("broken",)))
+    group = WorkerGroup(replace(launch_of("sum_ranks.py", folder), code=folder, preload=("broken",)), ForkServer())
     try:
         await group.preload()
     except PreloadError as error:
@@ -166,6 +168,49 @@ def test_a_module_that_cannot_be_preloaded_is_named_whatever_it_raises(tmp_path:
     command = [sys.executable, str(program), str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
     assert "broken: ValueError: boom" in done.stdout
+
+
+LATE = """
+import asyncio, sys
+from dataclasses import replace
+from pathlib import Path
+from tests.scenarios.test_worker_group import launch_of
+from tests.waiting import until
+from elastic_aws.agent.fork_server import ForkServer
+from elastic_aws.agent.worker_group import WorkerGroup
+from datetime import timedelta
+
+async def main():
+    folder = Path(sys.argv[1])
+    forks = ForkServer()
+    await until(lambda: (folder / "starts").exists(), limit=timedelta(seconds=60))
+    if sys.argv[2]:
+        (folder / sys.argv[2]).mkdir()
+    group = WorkerGroup(replace(launch_of("sum_ranks.py", folder), code=folder, preload=("late",)), forks)
+    await group.preload()
+    await group.close()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("installed", "starts"), [("torch-9.dist-info", 2), ("", 1)])
+def test_the_fork_server_starts_anew_if_the_set_up_installed_something(
+    tmp_path: Path, installed: str, starts: int
+) -> None:
+    (tmp_path / "late.py").touch()
+    (tmp_path / "sitecustomize.py").write_text(  # Python imports it at every start
+        "import pathlib, sys\n"
+        "if 'forkserver' in ' '.join(sys.orig_argv):\n"
+        "    with (pathlib.Path(__file__).parent / 'starts').open('a') as file: file.write('x')\n"
+    )
+    program = tmp_path / "agent_program.py"
+    program.write_text(LATE)
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
+    command = [sys.executable, str(program), str(tmp_path), installed]
+    subprocess.run(command, env=environment, timeout=60, check=True)
+    assert len((tmp_path / "starts").read_text()) == starts
 
 
 def test_workers_that_ignore_sigterm_are_killed_after_the_stop_timeout(tmp_path: Path) -> None:
@@ -189,11 +234,12 @@ def test_workers_that_ignore_sigterm_are_killed_after_the_stop_timeout(tmp_path:
 AGENT = """
 import asyncio, sys
 from tests.scenarios.test_worker_group import launch_of, start
+from elastic_aws.agent.fork_server import ForkServer
 from elastic_aws.agent.worker_group import WorkerGroup
 from pathlib import Path
 
 async def main():
-    group = WorkerGroup(launch_of("{script}", Path(sys.argv[1]), workers=1))
+    group = WorkerGroup(launch_of("{script}", Path(sys.argv[1]), workers=1), ForkServer())
     await group.preload()
     assert "torch" not in sys.modules, "the agent must stay small"
     await start(group, workers=1)
