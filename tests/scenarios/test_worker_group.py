@@ -171,7 +171,7 @@ def test_a_module_that_cannot_be_preloaded_is_named_whatever_it_raises(tmp_path:
 
 
 LATE = """
-import asyncio, sys
+import asyncio, psutil, sys
 from dataclasses import replace
 from pathlib import Path
 from tests.scenarios.test_worker_group import launch_of
@@ -180,10 +180,14 @@ from elastic_aws.agent.fork_server import ForkServer
 from elastic_aws.agent.worker_group import WorkerGroup
 from datetime import timedelta
 
+def imports_torch():
+    children = psutil.Process().children()
+    return any("libtorch" in region.path for child in children for region in child.memory_maps())
+
 async def main():
     folder = Path(sys.argv[1])
     forks = ForkServer()
-    await until(lambda: (folder / "starts").exists(), limit=timedelta(seconds=60))
+    await until(imports_torch, limit=timedelta(seconds=60))
     if sys.argv[2]:
         (folder / sys.argv[2]).mkdir()
     group = WorkerGroup(replace(launch_of("sum_ranks.py", folder), code=folder, preload=("late",)), forks)
