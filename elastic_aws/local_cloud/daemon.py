@@ -19,6 +19,7 @@ from elastic_aws.local_cloud.loopback_only import allow_loopback_only
 from elastic_aws.local_cloud.machine_root import METADATA_PORT
 from elastic_aws.local_cloud.market import Scheduled, parse_script
 from elastic_aws.local_cloud.metadata_server import MetadataServer
+from elastic_aws.local_cloud.refusing_proxy import RefusingProxy
 from elastic_aws.local_cloud.state import LocalCloudError, LocalCloudState, write_state
 
 MOTO_SETTINGS = {
@@ -34,6 +35,9 @@ MOTO_SETTINGS = {
 }
 """moto reads its settings from the environment when it is imported."""
 
+RUN_LINK = "run"
+"""In the home folder: a link to the folder of the daemon's sockets, whose path must be short."""
+
 _log = logging.getLogger("local_cloud")
 
 
@@ -48,6 +52,7 @@ def run(*, home: Path, region: str, market: Path | None) -> None:
         for stale in ("state.json", "market.jsonl"):
             (home / stale).unlink(missing_ok=True)
         shutil.rmtree(home / "instances", ignore_errors=True)
+        _sweep_run_folder(home / RUN_LINK)
         os.environ.update(MOTO_SETTINGS)
         allow_loopback_only(_log.error)
         ended = threading.Event()
@@ -59,6 +64,13 @@ def run(*, home: Path, region: str, market: Path | None) -> None:
         (home / "state.json").unlink(missing_ok=True)
         if failed:
             raise LocalCloudError("the local cloud stopped because of a fault of its own", why=failed[0])
+
+
+def _sweep_run_folder(link: Path) -> None:
+    """Remove the folder that this home's daemon had for sockets: a killed one could not."""
+    if link.is_symlink():
+        shutil.rmtree(link.readlink(), ignore_errors=True)
+        link.unlink()
 
 
 def _end_on_bug(ended: threading.Event, failed: list[str]) -> None:
@@ -82,9 +94,11 @@ def _serve(home: Path, region: str, script: tuple[Scheduled, ...], ended: thread
 
     # mkdtemp makes it private; $TMPDIR may be too long for the paths of sockets.
     run_folder = Path(tempfile.mkdtemp(prefix="ea-", dir="/tmp"))
+    (home / RUN_LINK).symlink_to(run_folder)
     network = LoopbackNetwork()
     metadata = MetadataServer(port=METADATA_PORT)
-    host = Host(folders=Folders(home=home, run=run_folder), network=network, metadata=metadata)
+    proxy = RefusingProxy(_log.error)
+    host = Host(folders=Folders(home=home, run=run_folder), network=network, metadata=metadata, proxy_url=proxy.url)
     services = Services(host=host)
     market = SpotMarket(fleet=services, journal=home / "market.jsonl", script=script)
     services.install(market)
@@ -108,5 +122,6 @@ def _serve(home: Path, region: str, script: tuple[Scheduled, ...], ended: thread
     server.shutdown()
     host.close()
     metadata.close()
+    proxy.close()
     network.close()
-    shutil.rmtree(run_folder, ignore_errors=True)
+    _sweep_run_folder(home / RUN_LINK)

@@ -37,10 +37,11 @@ class Host:
     `endpoint_url` is set once the AWS endpoint listens; no machine boots before.
     """
 
-    def __init__(self, *, folders: Folders, network: LoopbackNetwork, metadata: MetadataServer) -> None:
+    def __init__(self, *, folders: Folders, network: LoopbackNetwork, metadata: MetadataServer, proxy_url: str) -> None:
         self.network = network
         self.grace = SHUTDOWN_GRACE
         self.endpoint_url = ""
+        self._proxy_url = proxy_url
         self._folders = folders
         self._metadata = metadata
         self._lock = threading.Lock()
@@ -63,6 +64,7 @@ class Host:
             run_folder=self._folders.run / instance[-8:],
             address=address,
             endpoint_url=self.endpoint_url,
+            proxy_url=self._proxy_url,
         )
 
         def gone() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import site
 import sys
+import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,6 +19,9 @@ METADATA_PORT = 8169
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _FOLDERS = ("etc/systemd/system", "opt", "root", "run", "tmp", "usr/bin", "usr/local/bin", "var/lib", "var/log")
+PYTHON = "opt/pytorch"
+"""The virtual environment of workers: where AWS's deep learning images have it."""
+
 _STAND_INS = Path(__file__).parent / "stand_ins"
 _SERVICE_PROGRAMS = ("systemctl", "shutdown", "poweroff", "halt", "reboot")
 _PACKAGE_PROGRAMS = ("dnf", "yum", "apt-get", "apt")
@@ -31,6 +36,7 @@ class MachinePlace:
     run_folder: Path
     address: str
     endpoint_url: str
+    proxy_url: str
 
     @property
     def root(self) -> Path:
@@ -43,8 +49,17 @@ class MachinePlace:
         return self.folder / "user-data"
 
     def environment(self) -> dict[str, str]:
-        """The whole environment of the instance's processes. Credentials come from its metadata service only."""
-        return {
+        """The whole environment of the instance's processes. Credentials come from its metadata service only.
+
+        Not everybody understands a network in `no_proxy`, so this instance's own address is there besides.
+        """
+        proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), self.proxy_url)
+        reached = f"localhost,127.0.0.1,{self.address},127.0.0.0/8"
+        return proxies | {
+            "no_proxy": reached,
+            "NO_PROXY": reached,
+            "PIP_RETRIES": "0",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PATH": f"{self.root}/usr/local/bin:{self.root}/usr/bin:{SYSTEM_PATH}",
             "HOME": f"{self.root}/root",
             "LANG": "C.UTF-8",
@@ -63,18 +78,28 @@ def prepare(place: MachinePlace, *, user_data: bytes | None) -> None:
     if user_data is not None:
         place.user_data.write_bytes(user_data)
         place.user_data.chmod(0o700)
-    for path, text in _programs().items():
+    _make_python(place.root / PYTHON)
+    for path, text in _programs(place.root / PYTHON / "bin/python").items():
         file = place.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         file.chmod(0o755)
 
 
-def _programs() -> Mapping[str, str]:
+def _make_python(folder: Path) -> None:
+    """The instance's own Python: it sees the packages of ours, and what is installed with it stays on the instance."""
+    venv.EnvBuilder(symlinks=True).create(folder)
+    ours = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "this_computer.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in ours))
+
+
+def _programs(python_of_instance: Path) -> Mapping[str, str]:
     """Small shell scripts rather than links: a venv finds its packages only by the path it was started with."""
-    python = shlex.quote(sys.executable)
+    own, python = shlex.quote(str(python_of_instance)), shlex.quote(sys.executable)
     bare = f"{python} -S -E -I"
-    programs = {path: _script(f'exec {python} "$@"') for path in ("opt/pytorch/bin/python", "usr/bin/python3")}
+    programs = {"usr/bin/python3": _script(f'exec {own} "$@"')}
+    programs |= {f"usr/local/bin/{name}": _script(f'exec {own} -m pip "$@"') for name in ("pip", "pip3")}
     for name in _SERVICE_PROGRAMS:
         programs[f"usr/local/bin/{name}"] = _script(f'exec {bare} {_stand_in("systemctl.py")} {name} "$@"')
     for name in _PACKAGE_PROGRAMS:

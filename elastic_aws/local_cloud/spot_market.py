@@ -53,7 +53,6 @@ class SpotMarket:
     def __init__(self, *, fleet: Fleet, journal: Path, script: Sequence[Scheduled] = ()) -> None:
         self._fleet = fleet
         self._journal = journal
-        self._script = tuple(script)
         self._capacity: int | None = None
         self._unreplaced: set[str] = set()
         self._due: list[tuple[float, int, Callable[[], object]]] = []
@@ -61,8 +60,17 @@ class SpotMarket:
         self._condition = threading.Condition()
         self._opened = False
         self._ended = False
+        self._script = tuple(scheduled for scheduled in script if not self._from_the_start(scheduled))
         self._thread = threading.Thread(target=self._run, name="spot market", daemon=True)
         self._thread.start()
+
+    def _from_the_start(self, scheduled: Scheduled) -> bool:
+        """Take a capacity that is there before anything is launched; the clock of all else starts with a launch."""
+        if scheduled.at or not isinstance(scheduled.act, SetCapacity):
+            return False
+        self._capacity = scheduled.act.instances
+        self._note("capacity", instances=self._capacity)
+        return True
 
     def open(self) -> None:
         """Called at every spot launch: the first one starts the script's clock."""

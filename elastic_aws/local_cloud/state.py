@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -162,11 +163,15 @@ def stop(home: Path | None = None, *, limit: timedelta = STOP_LIMIT) -> bool:
     state = read_state(home)
     if state is None:
         return False
+    try:
+        ended = os.pidfd_open(state.pid)
+    except ProcessLookupError:
+        return True
     os.kill(state.pid, signal.SIGTERM)
-    deadline = time.monotonic() + limit.total_seconds()
-    while held(home):
-        if time.monotonic() > deadline:
+    try:
+        if not select.select([ended], [], [], limit.total_seconds())[0]:
             why = f"process {state.pid} still runs after {limit.total_seconds():.0f} s"
             raise LocalCloudError("the local cloud did not stop", why=why, hint=f"kill -9 {state.pid}")
-        time.sleep(0.02)
+    finally:
+        os.close(ended)
     return True

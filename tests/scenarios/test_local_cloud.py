@@ -408,6 +408,33 @@ def remote_addresses(inodes: set[str]) -> list[str]:
     return peers
 
 
+ELSEWHERE = """
+for program in "curl -sSf http://192.0.2.1/" "pip install http://192.0.2.1/x-1-py3-none-any.whl" \\
+    "python3 -c __import__('urllib.request').request.urlopen('https://192.0.2.1/')"; do
+  $program && echo "$program succeeded" || true
+done >> "$ELASTIC_AWS_ROOT/elsewhere" 2>&1
+mkdir "$ELASTIC_AWS_ROOT/own"
+printf '[project]\\nname = "only-here"\\nversion = "1"\\n' > "$ELASTIC_AWS_ROOT/own/pyproject.toml"
+pip install --no-build-isolation --no-deps "$ELASTIC_AWS_ROOT/own"
+python3 -c 'import importlib.metadata as m, grpc; print(m.distribution("only-here").locate_file(""))' \\
+    > "$ELASTIC_AWS_ROOT/installed"
+"""
+
+
+def test_what_an_instance_runs_reaches_no_other_computer_and_installs_only_on_itself(cloud: Cloud) -> None:
+    made = template(cloud)
+    made["Resources"]["Launch"]["Properties"]["LaunchTemplateData"]["UserData"] = {"Fn::Base64": USER_DATA + ELSEWHERE}
+    cloud.create("elsewhere", made)
+    assert cloud.finished("elsewhere") == "CREATE_COMPLETE"
+    root = Path(cloud.booted(only(cloud.phases("elsewhere"))).root)
+    said = (root / "elsewhere").read_text()
+    assert "succeeded" not in said
+    assert said.count("the local cloud only talks to this computer") >= 2
+    assert (root / "installed").read_text().startswith(str(root))
+    finish_waits(cloud, "elsewhere")
+    cloud.stacks.delete_stack(StackName="elsewhere")
+
+
 def test_the_daemon_refuses_to_connect_elsewhere() -> None:
     program = (
         "import socket, sys\n"
