@@ -71,9 +71,13 @@ def synth_command(out: Path | None, **options: Any) -> None:
     if out is None:
         data(template.rstrip("\n"))
         return
-    out.mkdir(parents=True, exist_ok=True)
     file = out / f"elastic-aws-{job.spec.name}.json"
-    file.write_text(template)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file.write_text(template)
+    except OSError as error:
+        why = f"{error.strerror or error}; allowed: a folder that you may write to"
+        raise UsageError(f"--out is {str(out)!r}: {file} cannot be written", why=why, hint="-o out") from error
     progress(f"wrote {file}")
 
 

@@ -89,6 +89,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         click.echo("detached; what was started goes on", err=True)
         sys.exit(int(ExitCode.DETACHED))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _say_nothing_more()
         sys.exit(int(ExitCode.DONE))
+    except OSError as error:
+        # What this machine refuses: a folder closed to us, a full disk. The commands tell what they can foresee better.
+        _say_nothing_more()
+        place = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {place}{error.strerror or type(error).__name__}", err=True)
+        sys.exit(int(ExitCode.FAILURE))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_nothing_more() -> None:
+    """Python writes what is left of standard output at its end; where that cannot be written, it must not complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

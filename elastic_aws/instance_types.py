@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,44 @@ def instance_type_names() -> tuple[str, ...]:
     """All names of the table, sorted."""
     return tuple(sorted(_TYPES))
 
+
+def why_unknown(name: str) -> str:
+    """Why the table has no type of this name, and what to name instead.
+
+    The table is elastic-aws's, not EC2's: a type that is missing there may well exist.
+    """
+    small, names = name.lower(), instance_type_names()
+    same_family = [known for known in names if known.partition(".")[0] == small.partition(".")[0]]
+    near = get_close_matches(small, same_family, n=3, cutoff=0) or get_close_matches(small, names, n=3)
+    meant = f"did you mean {' or '.join(near)}?" if near else f"it knows the families {', '.join(_families())}"
+    shape = _EC2_NAME.fullmatch(name)
+    if shape is None:
+        return f"no such instance type; {meant}"
+    for lacks, letters in _UNFIT.items():
+        if re.fullmatch(letters, shape["family"]):
+            return f"elastic-aws cannot use this type: {lacks}; {meant}"
+    return (
+        f"not in elastic-aws's table of known types, though EC2 may have it; {meant} "
+        "Choose one of the table, or add the type to elastic_aws/instance_types.py"
+    )
+
+
+def _families() -> list[str]:
+    return sorted({name.partition(".")[0] for name in _TYPES})
+
+
+_EC2_NAME = re.compile(
+    r"(?P<family>[a-z]+-?[0-9][a-z0-9-]*)\.(nano|micro|small|medium|large|([1-9][0-9]*)?xlarge|metal(-[0-9]+xl)?)"
+)
+"""The form of every EC2 type's name: a family with its generation, and a size. Source: EC2 User Guide, naming."""
+
+# what a family lacks: the form of its name. Source: EC2 User Guide, naming: `g` after the generation is Graviton.
+_UNFIT = {
+    "its processor is Arm, and elastic-aws's machine images are for x86_64": r"a1|[a-z]+[0-9]+g[a-z]*(-.*)?|p6e-gb.*",
+    "its GPUs are AMD's, and elastic-aws's machine images have drivers for NVIDIA's": r"g4ad",
+    "its accelerators are no GPUs": r"(trn|inf|dl|vt|f)[0-9].*",
+    "it runs macOS": r"mac[0-9].*",
+}
 
 # family: (size, GPUs, vCPUs, GiB of memory). Source: AWS's "Accelerated computing" instance type tables.
 _GPU_SIZES: dict[str, tuple[tuple[str, int, int, int], ...]] = {

@@ -18,14 +18,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from elastic_aws.instance_types import instance_type, instance_type_names
-from elastic_aws.node_config import Program, Timing
+from elastic_aws.instance_types import instance_type, why_unknown
+from elastic_aws.node_config import ALLOWED, Program, Timing
 
 MAX_NAME_LENGTH = 40
 """Longest job name: CloudFormation makes role names of at most 64 characters from `elastic-aws-{job}`."""
-
-ALLOWED = "x-allowed"
-"""Key of a field's JSON schema that says, for people, what may stand there. Error messages quote it."""
 
 IMAGE_SCHEME = "image://"
 S3_SCHEME = "s3://"
@@ -99,14 +96,29 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _as_text(value: Any) -> Any:
-    """YAML reads `3` and `0.1` as numbers; as an argument or a variable they are text."""
+    """A number that stands for an argument or a variable is text. From a job file it comes as text already."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _passable(value: str) -> str:
     if "\0" in value:
         raise ValueError("a NUL character cannot be passed to a program")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("not UTF-8 text") from error
     return value
+
+
+def _names_a_file(place: str) -> str:
+    """Refuses `s3://bucket/` and `image://`, which name no file."""
+    if place.startswith(S3_SCHEME):
+        bucket, _, key = place.removeprefix(S3_SCHEME).partition("/")
+        if not bucket or not key or key.endswith("/"):
+            raise ValueError("it names no object: a bucket and a key are needed, as in s3://bucket/key")
+    if place.startswith(IMAGE_SCHEME) and (place.endswith("/") or place == IMAGE_SCHEME):
+        raise ValueError("it names no file: a path is needed, as in image:///work/train.py")
+    return place
 
 
 def _variable(name: str) -> str:
@@ -117,27 +129,34 @@ def _variable(name: str) -> str:
 
 def _known_type(name: str) -> str:
     if instance_type(name) is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, instance_type_names(), n=3)
-        raise ValueError(f"no such instance type{'; did you mean ' + ' or '.join(near) + '?' if near else ''}")
+        raise ValueError(why_unknown(name))
     return name
 
 
 _ONE_OR_MORE = BeforeValidator(_as_tuple, json_schema_input_type=str | tuple[str, ...])
 """A list in which a single text stands for itself."""
 
-Text = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int | float), AfterValidator(_passable)]
-"""What reaches a program unchanged."""
+_SCALAR = str | int | float | bool | None
+Text = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=_SCALAR), AfterValidator(_passable)]
+"""What reaches a program unchanged. In a job file, whatever stands there is text: `010`, `yes`, `~`."""
+
+Word = Annotated[str, Field(min_length=1), AfterValidator(_passable)]
+"""A text that names something, so it is not empty."""
+
+Image = Annotated[str, Field(min_length=1, pattern=r"^[^\s-]\S*$"), AfterValidator(_passable)]
+"""A container image's name: it reaches the command line of docker, so it may not look like an option of it."""
+
+Place = Annotated[Word, AfterValidator(_names_a_file)]
+"""A path, or an address with a scheme."""
 
 
 class Venv(Document):
     """Run in a Python of the machine image, with these packages added."""
 
-    python: str = _field(
+    python: Word = _field(
         "A Python with torch on the machine image.", "an absolute path", default="/opt/pytorch/bin/python", pattern="^/"
     )
-    requirements: Annotated[tuple[str, ...], _ONE_OR_MORE] = _field(
+    requirements: Annotated[tuple[Word, ...], _ONE_OR_MORE] = _field(
         "Packages to pip install, e.g. `timm==1.0.9`.", "a list of pip requirements", default=()
     )
 
@@ -151,13 +170,12 @@ class JobSpec(Document):
         pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$",
         max_length=MAX_NAME_LENGTH,
     )
-    script: str = _field(
+    script: Place = _field(
         "The training script.",
         "a path (in `code` where that is given), s3://bucket/train.py, or image:///path/in/the/image.py",
-        min_length=1,
     )
     arguments: tuple[Text, ...] = _field("The script's arguments.", "a list of texts", default=())
-    code: str | None = _field(
+    code: Place | None = _field(
         "What to pack and send to the nodes; the script alone where it is left out.",
         "a folder, or s3://bucket/code.tar.gz (or .zip)",
         default=None,
@@ -172,12 +190,16 @@ class JobSpec(Document):
     )
     instance_types: Annotated[tuple[Annotated[str, AfterValidator(_known_type)], ...], _ONE_OR_MORE] = _field(
         "What the workers run on: the group buys whichever is available.",
-        "one or up to 20 EC2 instance types, e.g. g5.xlarge",
+        "one or up to 20 EC2 instance types of elastic-aws's table, e.g. g5.xlarge",
         min_length=1,
         max_length=20,
     )
     capacity: Capacity = _field("How the workers are bought.", "spot or on-demand", default=Capacity.SPOT)
-    image: str | None = _field("Container image to run in, instead of `venv`.", "an image reference", default=None)
+    image: Image | None = _field(
+        "Container image to run in, instead of `venv`.",
+        "an image reference, e.g. pytorch/pytorch:2.9",
+        default=None,
+    )
     venv: Venv | None = _field(
         "Python on the machine image to run in.", "{python: /path, requirements: [...]}", default=None
     )
@@ -187,7 +209,7 @@ class JobSpec(Document):
     environment: dict[Annotated[str, AfterValidator(_variable)], Text] = _field(
         "Environment variables of the workers.", "a mapping of names to texts", default={}
     )
-    preload: Annotated[tuple[str, ...], _ONE_OR_MORE] = _field(
+    preload: Annotated[tuple[Word, ...], _ONE_OR_MORE] = _field(
         "Modules imported once before workers are started; they must start no thread and use no GPU.",
         "a list of module names",
         default=(),
@@ -196,7 +218,7 @@ class JobSpec(Document):
         "Where checkpoints go; in the job's own bucket where it is left out.",
         "s3://bucket/prefix or an absolute folder",
         default=None,
-        pattern="^(s3://.|/)",
+        pattern="^(s3://[^/]|/)",
     )
     max_hours: float = _field("The job ends after so many hours.", "a number up to 720", default=24, gt=0, le=24 * 30)
     region: str | None = _field(
@@ -211,7 +233,7 @@ class JobSpec(Document):
         default=None,
         pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
     )
-    subnets: Annotated[tuple[str, ...], _ONE_OR_MORE] = _field(
+    subnets: Annotated[tuple[Word, ...], _ONE_OR_MORE] = _field(
         "Subnets of one VPC; the default VPC's where it is left out.", "a list of subnet ids", default=()
     )
     machine_image: str | None = _field(
@@ -224,7 +246,11 @@ class JobSpec(Document):
     store_instance_type: Annotated[str, AfterValidator(_known_type)] = _field(
         "What the store runs on.", "an EC2 instance type", default="m7i.large"
     )
-    timing: Timing = _field("Times the agents go by, in seconds.", "a mapping of times", default=Timing())
+    timing: Timing = Field(
+        description="Times the agents go by, in seconds.",
+        default=Timing(),
+        json_schema_extra={ALLOWED: f"a mapping of {', '.join(Timing.model_fields)}", "default": {}},
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
@@ -235,7 +261,8 @@ class JobSpec(Document):
         if self.script.startswith((IMAGE_SCHEME, S3_SCHEME)) and self.code is not None:
             raise ValueError(f"script {self.script!r} is not in the code folder: leave code out, or name a path in it")
         if self.workers_per_node == "gpu":
-            without = [name for name in self.instance_types if not _gpus(name)]
+            known = [instance_type(name) for name in self.instance_types]
+            without = [each.name for each in known if each is not None and not each.gpus]
             if without:
                 raise ValueError(
                     f"workers_per_node is gpu, but {', '.join(without)} has no GPU: "
@@ -267,8 +294,3 @@ class JobSpec(Document):
         else:
             script = self.script
         return Program(script=script, arguments=self.arguments)
-
-
-def _gpus(name: str) -> int:
-    known = instance_type(name)
-    return 0 if known is None else known.gpus

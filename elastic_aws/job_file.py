@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,16 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from elastic_aws.errors import UsageError
-from elastic_aws.job import ALLOWED, JobSpec, Nodes, ScriptPlace, Venv
-from elastic_aws.node_config import Timing
+from elastic_aws.job import JobSpec, Nodes, ScriptPlace, Venv
+from elastic_aws.node_config import ALLOWED, Timing
 
 _PARTS: dict[str, type[BaseModel]] = {"nodes": Nodes, "venv": Venv, "timing": Timing}
+_TEXTS = {"arguments", "environment", "setup"}
+"""Fields below which whatever stands is text, exactly as it is written: `010`, `1e3`, `yes`, `~`."""
+
+_IMPLICIT = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "null", "bool", "timestamp", "value", "merge")}
+_TEXT_TAG, _NULL_TAG, _MERGE_TAG = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "merge"))
+
 _SCHEMA_HINT = "elastic-aws schema   lists every field; elastic-aws init   writes a commented example"
 
 
@@ -45,6 +52,8 @@ def load(
 ) -> JobFile:
     """Read and check a job file. Paths in it are relative to it; overrides and arguments replace what it says.
 
+    An override of `target`, `environment` or `venv` replaces only the parts that it names.
+
     Raises: UsageError that names the file, the line, the field, its value and what is allowed.
     """
     try:
@@ -57,9 +66,14 @@ def load(
     over = {name: value for name, value in (overrides or {}).items() if value is not None}
     if arguments is not None:
         over["arguments"] = arguments
-    _merge_target(fields, over)
+    _merge_parts(fields, over)
     spec = check({**fields, **over}, where=str(path), lines={k: v for k, v in lines.items() if k not in over})
-    return JobFile(spec=_located(spec, path.parent, path), folder=path.parent)
+    try:
+        located = _located(spec, path.parent, path)
+    except (OSError, RuntimeError) as error:  # a name too long, a folder closed to us, a link to itself
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path}: script is {spec.script!r}: it cannot be looked for", why=why) from error
+    return JobFile(spec=located, folder=path.parent)
 
 
 def check(fields: Mapping[str, Any], *, where: str, lines: Mapping[str, int] | None = None) -> JobSpec:
@@ -85,31 +99,50 @@ def _own_faults(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     return [*once.values()]
 
 
-def _merge_target(fields: dict[str, Any], over: dict[str, Any]) -> None:
-    """`--target 4` changes one number of `nodes`, wherever the others come from."""
-    if (target := over.pop("target", None)) is None:
-        return
-    nodes = over.get("nodes", fields.get("nodes"))
-    if isinstance(nodes, str | int):
-        low, colon, high = str(nodes).partition(":")
-        nodes = {"min": low, "max": high if colon else low}
-    over["nodes"] = {**(nodes or {}), "target": target}
+def _merge_parts(fields: dict[str, Any], over: dict[str, Any]) -> None:
+    """`--target 4` changes one number of `nodes`, `--env A=1` one variable, wherever the others come from.
+
+    A field that is no mapping where it must be one stays as it is: it is refused with its own value.
+    """
+    parts: dict[str, Any] = {name: over.pop(name) for name in ("environment", "venv") if name in over}
+    if (target := over.pop("target", None)) is not None:
+        parts["nodes"] = {"target": target}
+    for name, part in parts.items():
+        whole = over.get(name, fields.get(name))
+        if name == "nodes" and isinstance(whole, str | int):
+            low, colon, high = str(whole).partition(":")
+            whole = {"min": low, "max": high if colon else low}
+        if whole is None or isinstance(whole, dict):
+            over[name] = {**(whole or {}), **part}
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without base 60 numbers (`2:8` is text, not 128) and without repeated keys."""
+    """YAML in which `2:8`, `yes` and dates are text: no field of a job is of base 60, a boolean or a date.
+
+    A key that stands twice, or that is no text, is a fault, and so is a value that its tag does not fit.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a field's name must be a text", problem_mark=key.start_mark)
             if key.value in seen:
                 raise yaml.MarkedYAMLError(problem=f"{key.value!r} stands here twice", problem_mark=key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError) as error:  # what PyYAML's converters raise
+            problem = f"{str(node.value)[:40]!r} is no {node.tag.rpartition(':')[2]}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
 
+
+_REPLACED = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "timestamp")}
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, rule) for tag, rule in rules if tag not in {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}]
+    first: [(tag, rule) for tag, rule in rules if tag not in _REPLACED]
     for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
@@ -120,12 +153,46 @@ _Loader.add_implicit_resolver(
 )
 
 
+def _as_written(node: yaml.Node, done: dict[int, yaml.Node]) -> yaml.Node:
+    """The same tree with every implicitly typed scalar as text; `<<` as a key still merges.
+
+    Copied, because an alias may stand in another field too, where `2` is a number.
+    """
+    if id(node) in done:
+        return done[id(node)]
+    if isinstance(node, yaml.ScalarNode):
+        tag = _TEXT_TAG if node.tag in _IMPLICIT else node.tag
+        return yaml.ScalarNode(tag, node.value, node.start_mark, node.end_mark, node.style)
+    if not isinstance(node, yaml.CollectionNode):
+        return node
+    copy = done[id(node)] = type(node)(node.tag, [], node.start_mark, node.end_mark)
+    if isinstance(node, yaml.MappingNode):
+        copy.value = [
+            (key if key.tag == _MERGE_TAG else _as_written(key, done), _as_written(value, done))
+            for key, value in node.value
+        ]
+    else:
+        copy.value = [_as_written(item, done) for item in node.value]
+    return copy
+
+
+def _texts_as_written(node: yaml.Node) -> None:
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for place, (key, value) in enumerate(node.value):
+        if key.tag == _MERGE_TAG:
+            _texts_as_written(value)
+        elif isinstance(key, yaml.ScalarNode) and key.value in _TEXTS and value.tag != _NULL_TAG:
+            node.value[place] = (key, _as_written(value, {}))
+
+
 def _parse(text: str, path: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             raise UsageError(f"{path} is empty", hint="elastic-aws init")
+        _texts_as_written(node)
         fields = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -133,8 +200,8 @@ def _parse(text: str, path: Path) -> tuple[dict[str, Any], dict[str, int]]:
         raise UsageError(f"{path}{place}: broken YAML", why=error.problem or str(error)) from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: broken YAML", why=" ".join(str(error).split())) from error
-    finally:
-        loader.dispose()
+    except RecursionError as error:
+        raise UsageError(f"{path}: broken YAML", why="lists or mappings stand too deep in each other") from error
     if not isinstance(node, yaml.MappingNode) or not isinstance(fields, dict):
         raise UsageError(f"{path} is no job file", why="it must be a mapping of fields", hint="elastic-aws init")
     return fields, {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
@@ -153,7 +220,10 @@ def _fault(error: ErrorDetails, lines: Mapping[str, int]) -> str:
     if not keys:
         return message
     allowed = _allowed(keys)
-    return f"{line}{name} is {error['input']!r}: {message}" + (f"; allowed: {allowed}" if allowed else "")
+    value = error["input"]
+    # pydantic tells a number of seconds as what it has made of it.
+    shown = f"{value.total_seconds():g}" if isinstance(value, timedelta) else repr(value)
+    return f"{line}{name} is {shown}: {message}" + (f"; allowed: {allowed}" if allowed else "")
 
 
 def _keys(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -168,6 +238,8 @@ def _plain(error: ErrorDetails) -> str:
         return "not possible"
     if error["type"] == "string_pattern_mismatch":
         return "not of the right form"
+    if error["type"] == "string_unicode":
+        return "not UTF-8 text"
     return error["msg"].removeprefix("Value error, ")
 
 

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+ALLOWED = "x-allowed"
+"""Key of a field's JSON schema that says, for people, what may stand there. Error messages quote it."""
+
+MAX_DRAIN_SECONDS = 7200 - 30
+"""The workers' lifecycle hook waits for the drain and 30 s more, and AWS lets a hook wait for 30 to 7200 s at a time.
+
+Source: EC2 Auto Scaling API reference, PutLifecycleHook, HeartbeatTimeout.
+"""
+
+Duration = Annotated[timedelta, WithJsonSchema({})]
+"""A time whose JSON schema its field gives: pydantic's own has no bounds and no numbers."""
 
 
 class Frozen(BaseModel):
@@ -47,6 +59,10 @@ class ContainerRuntime(Frozen):
 Runtime = Annotated[VenvRuntime | ContainerRuntime, Field(discriminator="kind")]
 
 
+START_FAILURES = "failures/"
+"""Below the job's prefix, as `<role>/<instance>`: why a node cannot start, where trying again would not help."""
+
+
 class Program(Frozen):
     """What a worker runs. `script` is relative to the bundle's top, or absolute inside the container image."""
 
@@ -62,21 +78,50 @@ class NodeBounds(Frozen):
     target: int
 
 
+def _seconds(description: str, default: float, low: float, high: float) -> Any:
+    """A duration: written as a number of seconds in a job file, as ISO 8601 on its way to a node."""
+    bounds: dict[str, Any] = {"type": "number", "minimum": low, "maximum": high}
+    return Field(
+        default=timedelta(seconds=default),
+        description=f"{description} In seconds, from {low:g} to {high:g}.",
+        ge=timedelta(seconds=low),
+        le=timedelta(seconds=high),
+        json_schema_extra={
+            ALLOWED: f"a number of seconds from {low:g} to {high:g}",
+            "default": default,
+            "anyOf": [bounds, {"type": "string", "format": "duration"}],
+        },
+    )
+
+
 class Timing(Frozen):
     """Times the agents go by."""
 
-    lease: timedelta = timedelta(seconds=2)
-    """A node that is silent for so long is lost."""
-    first_round_wait: timedelta = timedelta(seconds=120)
-    """How long the first round waits for `target` once `min` is met."""
-    join_window: timedelta = timedelta(seconds=10)
-    """How long a planned round waits for further arrivals after the last one, unless the target is met before."""
-    drain_timeout: timedelta = timedelta(seconds=60)
-    """How long workers may take to stop at an agreed step before they are ended."""
-    stop_timeout: timedelta = timedelta(seconds=5)
-    """Time between SIGTERM and SIGKILL for workers that are ended without a drain."""
-    max_restarts: int = 3
-    """Worker failures without a newly committed checkpoint between them that end the job."""
+    lease: Duration = _seconds(
+        "A node that is silent for so long is lost. Under a second, a busy machine is taken for a lost one.", 2, 1, 60
+    )
+    first_round_wait: Duration = _seconds(
+        "How long the first round waits for `target` once `min` is met.", 120, 0, 3600
+    )
+    join_window: Duration = _seconds(
+        "How long a planned round waits for further arrivals after the last one, unless the target is met before.",
+        10,
+        0,
+        600,
+    )
+    drain_timeout: Duration = _seconds(
+        "How long workers may take to stop at an agreed step before they are ended.", 60, 0.1, MAX_DRAIN_SECONDS
+    )
+    stop_timeout: Duration = _seconds(
+        "Time between SIGTERM and SIGKILL for workers that are ended without a drain.", 5, 0, 300
+    )
+    max_restarts: int = Field(
+        default=3,
+        description="Worker failures without a newly committed checkpoint between them that end the job; 0 to 1000.",
+        ge=0,
+        le=1000,
+        json_schema_extra={ALLOWED: "a number from 0 to 1000"},
+    )
 
 
 class NodeConfig(Frozen):

@@ -100,6 +100,14 @@ def outside_script(file: Path) -> None:
     missing_script(file)
 
 
+def list_of_nodes(file: Path) -> None:
+    file.write_text(file.read_text().replace("{min: 1, max: 3, target: 1}", "[1, 2]"))
+
+
+def list_as_a_key(file: Path) -> None:
+    file.write_text(file.read_text() + "? [a]\n: b\n")
+
+
 def as_it_is(file: Path) -> None:
     assert file.exists()
 
@@ -115,6 +123,18 @@ def as_it_is(file: Path) -> None:
         (as_it_is, ["--name", "a" * 41], "at most 40 characters"),
         (missing_script, [], "no such file in the code folder"),
         (outside_script, [], "outside the code folder"),
+        (as_it_is, ["--instance-type", "c7i.48xlarge"], "not in elastic-aws's table of known types"),
+        (list_of_nodes, ["--target", "2"], "line 4: nodes is [1, 2]"),
+        (list_as_a_key, [], "line 8, column 3: broken YAML: a field's name must be a text"),
+        (as_it_is, ["--image", ""], "image is ''"),
+        (as_it_is, ["--script", "s3://bucket/"], "script is 's3://bucket/'"),
+        (as_it_is, ["--env", "A"], "--env is 'A': it has no =; allowed: NAME=VALUE"),
+        (as_it_is, ["--env", "A-B=1"], "'A-B' is no name of an environment variable"),
+        (as_it_is, ["--venv-python", "python"], "allowed: an absolute path"),
+        (as_it_is, ["--requirement", ""], "venv.requirements.0 is ''"),
+        (as_it_is, ["--requirement", "a", "--image", "b"], "image and venv exclude each other"),
+        (as_it_is, ["--max-hours", "nan"], "max_hours is nan"),
+        (as_it_is, ["--", "ok", "\udcff"], "arguments.1 is '\\udcff': not UTF-8 text"),
         (as_it_is, ["--instance-type", "g5.huge"], "no such instance type"),
         (as_it_is, ["--instance-type", "c7i.large", "--workers-per-node", "gpu"], "c7i.large has no GPU"),
         (as_it_is, ["--workers-per-node", "lots"], "allowed: auto"),
@@ -142,6 +162,11 @@ def test_a_bad_job_is_refused_before_any_cloud_is_asked(
         (["--region", "us-wset-2", "list"], ExitCode.PREFLIGHT, "--region us-west-2"),
         (["--region", "us-west-2", "list"], ExitCode.CREDENTIALS, "no AWS credentials"),
         (["--region", "us-west-2", "interrupt", "digits"], ExitCode.USAGE, "on the local cloud only"),
+        (["--local", "interrupt", "digits", "--notice", "nan"], ExitCode.USAGE, "'--notice': nan; allowed: a number"),
+        (["--local", "interrupt", "digits", "--notice", "inf"], ExitCode.USAGE, "from 0 to 3600"),
+        (["--local", "interrupt", "digits", "--notice", "-1"], ExitCode.USAGE, "from 0 to 3600"),
+        (["create-job", "/proc/self/mem"], ExitCode.USAGE, "/proc/self/mem cannot be read"),
+        (["create-job", "."], ExitCode.USAGE, ". cannot be read"),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_own_exit_code(
@@ -150,6 +175,36 @@ def test_what_cannot_be_done_is_told_with_its_own_exit_code(
     done = elastic_aws(*arguments)
     assert (done.code, done.out) == (code, "")
     assert said in done.err
+
+
+@pytest.mark.parametrize("out", ["/proc/x", "job.yaml/out"])
+def test_a_folder_that_cannot_be_written_is_told(elastic_aws: CommandLine, job_file: Path, out: str) -> None:
+    done = elastic_aws("synth", str(job_file), "-o", out)
+    assert (done.code, done.out) == (ExitCode.USAGE, "")
+    assert f"--out is '{out}': {out}/elastic-aws-digits.json cannot be written" in done.err
+
+
+def test_a_full_disk_is_one_line_and_no_traceback() -> None:
+    command = [str(Path(sys.executable).parent / "elastic-aws"), "schema"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (ExitCode.FAILURE, "error: No space left on device\n")
+
+
+def test_an_argument_that_is_no_utf_8_is_refused_by_the_real_process(job_file: Path) -> None:
+    command = [str(Path(sys.executable).parent / "elastic-aws"), "synth", str(job_file), "--", b"\xff"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+    assert "arguments.0 is '\\udcff': not UTF-8 text" in done.stderr
+
+
+def test_a_region_that_aws_does_not_have_is_refused_where_the_job_file_names_it(
+    elastic_aws: CommandLine, job_file: Path
+) -> None:
+    job_file.write_text(job_file.read_text() + "region: us-wset-2\n")
+    done = elastic_aws("create-job", str(job_file))
+    assert (done.code, done.out) == (ExitCode.PREFLIGHT, "")
+    assert "us-west-2" in done.err
 
 
 def test_create_job_without_credentials_creates_nothing(elastic_aws: CommandLine, job_file: Path) -> None:
