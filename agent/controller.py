@@ -12,7 +12,7 @@ from elastic_aws.agent.log_shipping import LogShipper
 from elastic_aws.aws.bucket import Bucket
 from elastic_aws.aws.session import AwsSession
 from elastic_aws.aws.worker_fleet import set_size_to_zero
-from elastic_aws.errors import ElasticAwsError, ExitCode, MalformedRecordError, StoreError
+from elastic_aws.errors import ElasticAwsError, ExitCode, MalformedRecordError, NotFoundError, StoreError
 from elastic_aws.event_log import Emit, EventLog
 from elastic_aws.events import BoundsChanged, JobEnded, RecordSkipped
 from elastic_aws.node_config import NodeConfig
@@ -55,11 +55,13 @@ class Controller:
         self._keys = StoreKeys(job=config.job)
         self._entries: dict[str, Entry] = {}
         self._rounds: tuple[PastRound, ...] = ()
+        self._started = datetime.now(UTC)
         self._changed = asyncio.Event()
         self._skipped: set[tuple[str, int]] = set()
 
     async def run(self) -> None:
         """Return once the job has ended and its machines are told to go."""
+        await self._remember()
         tasks = [asyncio.create_task(work()) for work in (self._mirror, self._publish, self._take_requests)]
         tasks.append(asyncio.create_task(self._end_in_time()))
         ended = asyncio.create_task(self._wait_for_end())
@@ -73,6 +75,17 @@ class Controller:
             for task in (ended, *tasks):
                 task.cancel()
             await asyncio.gather(ended, *tasks, return_exceptions=True)
+
+    async def _remember(self) -> None:
+        """Take what only the last status has: this may be a new process, or a new store node.
+
+        Without S3 the job goes on, with its history and its time limit counted from here.
+        """
+        with contextlib.suppress(ElasticAwsError):
+            content = await asyncio.to_thread(self._bucket.get, self._config.job_prefix + "status.json")
+            if content is not None:
+                before = JobStatus.from_json(content)
+                self._rounds, self._started = before.rounds, before.started
 
     async def _mirror(self) -> None:
         """Keep `_entries` equal to the store."""
@@ -157,6 +170,7 @@ class Controller:
             progress=self._read(ProgressRecord, keys.progress),
             outcome=self._read(OutcomeRecord, keys.outcome),
             rounds=self._rounds,
+            started=self._started,
         )
 
     async def _publish(self) -> None:
@@ -195,7 +209,8 @@ class Controller:
 
     async def _end_in_time(self) -> None:
         """Write the outcome STOPPED when the job's time is over."""
-        await asyncio.sleep(self._config.time_limit.total_seconds())
+        ends = self._started + self._config.time_limit
+        await asyncio.sleep(max(0.0, (ends - datetime.now(UTC)).total_seconds()))
         hours = self._config.time_limit.total_seconds() / 3600
         outcome = OutcomeRecord(state=OutcomeState.STOPPED, reason=f"its time limit of {hours:g} hours is over")
         while True:
@@ -217,7 +232,8 @@ class Controller:
             await asyncio.sleep(RETRY_SECONDS)
         final = replace(self.status(), at=datetime.now(UTC))
         await _until_done(self._bucket.put, self._config.job_prefix + "status.json", final.to_json())
-        await _until_done(set_size_to_zero, self._session, self._config.workers_group)
+        with contextlib.suppress(NotFoundError):  # somebody deletes the stack meanwhile
+            await _until_done(set_size_to_zero, self._session, self._config.workers_group)
 
 
 def _check_bounds(bounds: Bounds) -> None:
@@ -229,6 +245,8 @@ async def _until_done(call: object, *arguments: object) -> None:
     while True:
         try:
             await asyncio.to_thread(call, *arguments)  # type: ignore[arg-type] # a function with its arguments
+        except NotFoundError:
+            raise
         except ElasticAwsError:
             await asyncio.sleep(RETRY_SECONDS)
         else:

@@ -16,14 +16,14 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from elastic_aws.agent import round_endpoint
-from elastic_aws.errors import ElasticAwsError
+from elastic_aws.errors import PreflightError
 from elastic_aws.round_record import Endpoint
 
 ORDER_VARIABLE = "ELASTIC_AWS_PRELOAD_ORDER"
 """Names the FIFO on which the fork server waits to be told what the job wants preloaded."""
 
 
-class PreloadError(ElasticAwsError):
+class PreloadError(PreflightError):
     """The fork server did not come up, or a module that the job wants preloaded cannot be imported."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 import time
@@ -22,10 +23,10 @@ from elastic_aws.aws.bucket import Bucket
 from elastic_aws.aws.instance_metadata import Identity, InstanceMetadata
 from elastic_aws.aws.lifecycle_hook import LifecycleHook
 from elastic_aws.aws.session import AwsSession
-from elastic_aws.errors import AwsError, ElasticAwsError, ExitCode
+from elastic_aws.errors import AwsError, ElasticAwsError, ExitCode, PreflightError, UsageError
 from elastic_aws.event_log import Emit, EventLog
 from elastic_aws.events import AgentFailed, AgentStarted
-from elastic_aws.node_config import NodeConfig
+from elastic_aws.node_config import START_FAILURES, NodeConfig
 from elastic_aws.round_record import MemberRecord, StoreKeys
 from elastic_aws.store.connect import connect
 
@@ -88,6 +89,15 @@ async def _run_node(config: NodeConfig, *, root: str, forks: ForkServer, identit
             await store.close()
 
 
+def _report_start_failure(config: NodeConfig, error: ElasticAwsError, *, node: str) -> None:
+    """Where `create-job` and `status` look; only what trying again would not mend (boot/worker.sh: it is not tried)."""
+    if not isinstance(error, UsageError | PreflightError):
+        return
+    with contextlib.suppress(ElasticAwsError):
+        bucket = Bucket(AwsSession.from_environment(config.region), config.bucket)
+        bucket.put(f"{config.job_prefix}{START_FAILURES}{config.role}/{node}", str(error).encode())
+
+
 def _complete(hook: LifecycleHook) -> None:
     try:
         hook.complete()
@@ -127,6 +137,7 @@ def run_worker(config: NodeConfig, *, root: str, forks: ForkServer) -> ExitCode:
             return asyncio.run(_run_node(config, root=root, forks=forks, identity=identity, emit=emit))
         except ElasticAwsError as error:
             emit(AgentFailed(why=str(error)))
+            _report_start_failure(config, error, node=identity.instance_id)
             raise
         finally:
             shipper.stop()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import tempfile
-import time
+import zlib
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,17 @@ from elastic_aws.aws.bucket import Bucket
 from elastic_aws.aws.network import CONTAINER_IMAGE, PYTORCH_IMAGE, STORE_IMAGE, find_image, find_network
 from elastic_aws.aws.session import AwsSession
 from elastic_aws.aws.stacks import Stack, Stacks
-from elastic_aws.bundle import Packed, pack_code, pack_file, pack_wheel, readable, unpack
+from elastic_aws.bundle import BundleError, Packed, pack_code, pack_file, pack_wheel, readable, unpack
 from elastic_aws.cli.job_options import job_options, read_job
 from elastic_aws.cli.session import JOB_TAG, RUN_TAG, SPEC_TAG, Job, open_session, prefix
+from elastic_aws.cli.startup import wait_for_nodes, wait_for_stack
 from elastic_aws.cli.text import progress
-from elastic_aws.errors import AwsError, JobFailedError, NoCapacityError, NotFoundError, UsageError
+from elastic_aws.errors import NotFoundError, PreflightError, UsageError
 from elastic_aws.job import JobSpec, ScriptPlace
 from elastic_aws.job_file import JobFile
 
-STACK_LIMIT = timedelta(minutes=30)
-JOIN_LIMIT = timedelta(minutes=20)
-"""Booting a GPU image and running set-up commands takes minutes."""
-POLL = timedelta(seconds=0.25)
-AWS_POLL = timedelta(seconds=2)
+_DAMAGED = (BundleError, zlib.error, lzma.LZMAError, RuntimeError, ValueError)
+"""What unpacking raises: the last two are zipfile's, for an encrypted member and one with an impossible name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +69,9 @@ def create_job_command(ctx: click.Context, /, detach: bool, **options: Any) -> N
     else:
         deploy(session, stacks, plan)
     if not detach:
-        stack = wait_for_stack(session, stacks, plan.spec.name)
-        wait_for_nodes(Job(name=plan.spec.name, stack=stack, session=session), plan.spec)
+        begin = prefix(ctx)
+        stack = wait_for_stack(session, stacks, plan.spec.name, begin=begin)
+        wait_for_nodes(Job(name=plan.spec.name, stack=stack, session=session), plan.spec.nodes, begin=begin)
     say_next(ctx, plan.spec)
 
 
@@ -80,6 +80,11 @@ def make_plan(session: AwsSession, job: JobFile) -> Plan:
     from elastic_aws.templates.job_stack import job_stack
 
     spec = job.spec
+    if session.local and spec.image:
+        why = "it has no container engine"
+        raise PreflightError(
+            f"the local cloud cannot run image {spec.image!r}", why=why, hint="leave image out: workers run in a venv"
+        )
     account = session.account()
     code, wheel = pack(session, job), pack_wheel()
     digest = hashlib.sha256((spec.model_dump_json() + code.sha256).encode()).hexdigest()
@@ -112,18 +117,60 @@ def make_plan(session: AwsSession, job: JobFile) -> Plan:
 
 
 def pack(session: AwsSession, job: JobFile) -> Packed:
-    """The user's code, wherever it is. Raises: UsageError."""
+    """The user's code, wherever it is, with the script in it. Raises: UsageError."""
     source = job.source
     if source is not None:
-        return pack_file(source) if source.is_file() else pack_code(source)
+        packed = pack_file(source) if source.is_file() else pack_code(source)
+        check_script(job.spec, packed, source)
+        return packed
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "code"
         folder.mkdir()
         if job.spec.script_place is ScriptPlace.IMAGE:
             (folder / "README").write_text("The code is in the container image.\n")
-        else:
-            _fetch(session, job.spec, Path(scratch), folder)
-        return pack_code(folder)
+            return pack_code(folder)
+        _fetch(session, job.spec, Path(scratch), folder)
+        packed = pack_code(folder)
+        check_script(job.spec, packed, folder)
+        return packed
+
+
+def check_script(spec: JobSpec, packed: Packed, source: Path) -> None:
+    """Unpack as a node will, and look for the script.
+
+    Raises: UsageError with what kept it out of the archive: a node cannot run what it does not get.
+    """
+    script = spec.program.script
+    with tempfile.TemporaryDirectory() as scratch:
+        archive, folder = Path(scratch) / packed.name, Path(scratch).resolve() / "unpacked"
+        archive.write_bytes(packed.content)
+        unpack(archive, folder)
+        real = (folder / script).resolve()
+        if real.is_relative_to(folder) and real.is_file():
+            return
+    raise UsageError(
+        f"script is {spec.script!r}: it is not among the {packed.files} files that travel to the nodes",
+        why=_why_left_out(source, Path(script)),
+        hint="name the script in no .gitignore, or choose another one (--script)",
+    )
+
+
+def _why_left_out(source: Path, script: Path) -> str:
+    from pathspec import GitIgnoreSpec
+
+    top = source.resolve()
+    if never := [part for part in script.parts if part in {".git", "__pycache__"}] or script.suffix == ".pyc":
+        return f"{never[0] if isinstance(never, list) else '*.pyc'} never travels"
+    for folder in (top / script).parents:
+        if folder != top and folder.is_relative_to(top) and (folder / "pyvenv.cfg").exists():
+            return f"{folder.relative_to(top)} is a virtual environment"
+        ignore_file = folder / ".gitignore"
+        lines = ignore_file.read_text(errors="replace").splitlines() if ignore_file.is_file() else []
+        answer = GitIgnoreSpec.from_lines(lines).check_file((top / script).relative_to(folder))
+        if answer.include and answer.index is not None:
+            shown = ignore_file.relative_to(top) if folder.is_relative_to(top) else ignore_file
+            return f"{shown} names it: {lines[answer.index]}"
+    return f"the folder has no file {script}"
 
 
 def _fetch(session: AwsSession, spec: JobSpec, scratch: Path, folder: Path) -> None:
@@ -133,14 +180,17 @@ def _fetch(session: AwsSession, spec: JobSpec, scratch: Path, folder: Path) -> N
         if spec.code is None:
             Bucket(session, bucket).download(key, folder / Path(key).name)
             return
-        archive = scratch / Path(key).name
+        archive, unpacked = scratch / "archive", scratch / "unpacked"
         Bucket(session, bucket).download(key, archive)
     except NotFoundError as error:
         raise UsageError(f"{place} does not exist", why=error.why, hint="script: s3://bucket/train.py") from error
-    unpack(archive, folder / "unpacked")
-    for path in (folder / "unpacked").iterdir():
+    try:
+        unpack(archive, unpacked)
+    except _DAMAGED as error:
+        why = getattr(error, "why", "") or str(error) or type(error).__name__
+        raise UsageError(f"code is {place!r}: it is no whole archive", why=f"{why}; allowed: tar.gz or zip") from error
+    for path in unpacked.iterdir():
         path.rename(folder / path.name)
-    (folder / "unpacked").rmdir()
     if not (folder / spec.script).is_file():
         raise UsageError(f"script {spec.script!r} is not in {place}", why="the archive has no such file")
 
@@ -183,54 +233,6 @@ def deploy(session: AwsSession, stacks: Stacks, plan: Plan) -> None:
     tags = {JOB_TAG: plan.spec.name, RUN_TAG: plan.run, SPEC_TAG: plan.digest[:32]}
     stacks.create(name, template=plan.template, parameters=plan.parameters, tags=tags)
     progress(f"stack {name} in {session.region}")
-
-
-def wait_for_stack(session: AwsSession, stacks: Stacks, job: str) -> Stack:
-    """Show each resource as it changes, until the stack is complete.
-
-    Raises: AwsError or NoCapacityError with CloudFormation's first reason when it fails.
-    """
-    name, started = f"elastic-aws-{job}", time.monotonic()
-    seen: dict[str, str] = {}
-    first_reason = ""
-    while time.monotonic() - started < STACK_LIMIT.total_seconds():
-        stack = stacks.find(name)
-        for each in stacks.resources(name) if stack else ():
-            if seen.get(each.name) != each.status:
-                seen[each.name] = each.status
-                mark = {"COMPLETE": "+", "FAILED": "x"}.get(each.status.rpartition("_")[2], ".")
-                text = f"  {mark} {each.name:<22} {each.type:<36} {each.status.lower().replace('_', ' ')}"
-                progress(text + (f"  ({each.reason})" if each.reason else ""))
-                if each.status.endswith("FAILED") and not first_reason:
-                    first_reason = f"{each.name}: {each.reason}"
-        if stack is None or (stack.settled and stack.status != "CREATE_COMPLETE"):
-            why = first_reason or (stack.reason if stack else "it is gone")
-            kind = NoCapacityError if "capacity" in why.lower() else AwsError
-            raise kind(f"the stack {name} was not created", why=why, hint=f"elastic-aws delete-job {job}")
-        if stack.settled:
-            return stack
-        time.sleep((POLL if session.local else AWS_POLL).total_seconds())
-    raise AwsError(f"the stack {name} is not complete", why=f"after {STACK_LIMIT}", hint=f"elastic-aws status {job}")
-
-
-def wait_for_nodes(job: Job, spec: JobSpec) -> None:
-    """Wait until the job has enough nodes for its first round. Raises: NoCapacityError, JobFailedError."""
-    started = time.monotonic()
-    seen: set[str] = set()
-    progress(f"waiting for {spec.nodes.target} nodes to join")
-    while time.monotonic() - started < JOIN_LIMIT.total_seconds():
-        status = job.status()
-        for member in status.members if status else ():
-            if member.node not in seen:
-                seen.add(member.node)
-                progress(f"  + {member.node} joined ({member.zone}, {member.instance_type})")
-        if status and status.outcome and status.outcome.failure:
-            raise JobFailedError(f"job {job.name} failed", why=status.outcome.reason)
-        if status and (status.round or status.outcome):
-            return
-        time.sleep((POLL if job.session.local else AWS_POLL).total_seconds())
-    why = f"{len(seen)} of at least {spec.nodes.min} nodes after {JOIN_LIMIT}"
-    raise NoCapacityError(f"too few nodes for {job.name}", why=why, hint=f"elastic-aws logs {job.name}")
 
 
 def say_next(ctx: click.Context, spec: JobSpec) -> None:

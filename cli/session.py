@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,9 @@ from elastic_aws.aws.bucket import Bucket
 from elastic_aws.aws.session import AwsSession
 from elastic_aws.aws.spot_group import SpotGroup
 from elastic_aws.aws.stacks import Stack, Stacks
+from elastic_aws.cli.text import progress
 from elastic_aws.errors import NotFoundError, PreflightError
+from elastic_aws.node_config import START_FAILURES
 from elastic_aws.status import JobStatus
 
 JOB_TAG, RUN_TAG, SPEC_TAG = "elastic-aws:job", "elastic-aws:run", "elastic-aws:spec"
@@ -24,8 +27,11 @@ def open_session(ctx: click.Context, region: str | None = None) -> AwsSession:
     """
     asked: dict[str, Any] = ctx.find_root().obj
     if not asked["local"]:
-        return AwsSession(asked["region"] or region)
+        asked["region"] = asked["region"] or region  # from here on also in the commands that we print
+        return AwsSession(asked["region"])
     state = running_local_cloud()
+    if region not in (None, state.region):
+        progress(f"the local cloud plays {state.region}: the job file's region {region} does not count here")
     if asked["region"] not in (None, state.region):
         raise PreflightError(
             f"the local cloud is not in {asked['region']}", why=f"it plays {state.region}", hint="leave --region out"
@@ -82,6 +88,13 @@ class Job:
         """What its controller published last; None before the first time."""
         content = self.bucket.get(self.prefix + "status.json")
         return None if content is None else JobStatus.from_json(content)
+
+    def start_failures(self, known: Collection[str] = ()) -> dict[str, str]:
+        """Nodes, as `worker i-0abc`, that cannot start and will not try again, and why; without those known already."""
+        place = self.prefix + START_FAILURES
+        found = {key: " ".join(key.removeprefix(place).split("/")) for key in self.bucket.list(place)}
+        texts = {node: self.bucket.get(key) for key, node in found.items() if node not in known}
+        return {node: (text or b"").decode(errors="replace").strip() or "no reason" for node, text in texts.items()}
 
 
 def find_job(ctx: click.Context, name: str) -> Job:

@@ -27,11 +27,12 @@ def status_command(ctx: click.Context, job: str, as_json: bool, watch: bool) -> 
     shown: list[str] = []
     while True:
         found = find_job(ctx, job)
-        status, instances = found.status(), instances_of(found)
+        status, instances, failures = found.status(), instances_of(found), found.start_failures()
         if as_json:
-            json_data({"job": asdict(status) if status else None, "stack": asdict(found.stack), "instances": instances})
+            answer = {"stack": asdict(found.stack), "instances": instances, "start_failures": failures}
+            json_data({"job": asdict(status) if status else None} | answer)
         else:
-            lines = status_lines(job, found.stack.status, status, instances)
+            lines = status_lines(job, found.stack.status, status, instances, failures)
             if lines != shown:
                 data("\n".join(lines))
             shown = lines

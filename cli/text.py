@@ -32,10 +32,14 @@ def error_text(error: ElasticAwsError) -> str:
     return str(error)
 
 
-def status_lines(name: str, stack: str, status: JobStatus | None, instances: list[dict[str, str]]) -> list[str]:
+def status_lines(
+    name: str, stack: str, status: JobStatus | None, instances: list[dict[str, str]], failures: dict[str, str]
+) -> list[str]:
     """A job's status for people."""
+    failed = [line for node, why in failures.items() for line in _failure_lines(node, why)]
     if status is None:
-        return [f"{name}: stack {stack}; its controller has not reported yet", *_instances(instances, None)]
+        first = f"{name}: stack {stack}; its controller has not reported yet"
+        return [first, *_instances(instances, None), *failed]
     lines = [f"{name}: {_headline(status)}"]
     if status.bounds:
         lines.append(f"  nodes     {status.bounds.min} to {status.bounds.max}, {status.bounds.target} asked for")
@@ -57,7 +61,12 @@ def status_lines(name: str, stack: str, status: JobStatus | None, instances: lis
             f"  cause     rank {failure.rank} on {failure.node}: {failure.message} (exit code {failure.exit_code})"
         )
         lines += [f"            | {line}" for line in failure.log_tail]
-    return lines + _instances(instances, status)
+    return lines + _instances(instances, status) + failed
+
+
+def _failure_lines(node: str, why: str) -> list[str]:
+    first, *more = why.splitlines()
+    return [f"  failed    {node} could not start: {first}", *(f"            | {line}" for line in more)]
 
 
 def _headline(status: JobStatus) -> str:

@@ -37,11 +37,15 @@ class PastRound:
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """What the store said at `at` (the store node's wall clock). `spares` are members without a seat."""
+    """What the store said at `at` (the store node's wall clock). `spares` are members without a seat.
+
+    `started` is when the job's first controller began; its time limit counts from there.
+    """
 
     job: str
     run: str
     at: datetime
+    started: datetime
     bounds: Bounds | None = None
     round: RoundRecord | None = None
     members: tuple[MemberRecord, ...] = ()

@@ -8,6 +8,7 @@ from troposphere import Ref, Sub, Template
 from troposphere.iam import InstanceProfile, Policy, Role
 
 from elastic_aws.job import JobSpec
+from elastic_aws.node_config import START_FAILURES
 from elastic_aws.templates.names import log_group_name, tags, workers_group_name
 
 Statement = dict[str, Any]
@@ -28,6 +29,7 @@ def _store_statements(job: str) -> list[Statement]:
     return [
         _allow(["s3:GetObject"], f"{_BUCKET}/${{WheelKey}}", f"{run}/scale.json"),
         _allow(["s3:GetObject", "s3:PutObject"], f"{run}/status.json"),
+        _allow(["s3:PutObject"], f"{run}/{START_FAILURES}store/*"),
         _list(job),
         _allow(["autoscaling:UpdateAutoScalingGroup"], _workers_group(job)),
         attach | {"Condition": {"StringEquals": {"aws:ResourceTag/elastic-aws:job": job}}},
@@ -41,6 +43,7 @@ def _workers_statements(spec: JobSpec) -> list[Statement]:
     statements = [
         _allow(["s3:GetObject"], f"{_BUCKET}/${{WheelKey}}", f"{_BUCKET}/${{BundleKey}}"),
         _allow(checkpoints, f"{_BUCKET}/jobs/{job}/${{Run}}/checkpoints/*"),
+        _allow(["s3:PutObject"], f"{_BUCKET}/jobs/{job}/${{Run}}/{START_FAILURES}worker/*"),
         _list(job),
         _allow(
             ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"], _workers_group(job)

@@ -11,6 +11,7 @@ from troposphere import Base64, GetAtt, Ref, Sub
 
 from elastic_aws.job import JobSpec, Venv
 from elastic_aws.node_config import (
+    START_FAILURES,
     Artifact,
     ContainerRuntime,
     NodeBounds,
@@ -38,7 +39,8 @@ def stub_text(spec: JobSpec, role: Role) -> str:
     """The text for Fn::Sub: `${Name}` is filled in by CloudFormation, `${!Name}` stands for the shell's `${Name}`."""
     boot = "store" if role is Role.STORE else "worker"
     stub = files("elastic_aws.templates").joinpath("boot/stub.sh").read_text().replace("${", "${!")
-    wheel = f"{boot} ${{AWS::Region}} s3://${{Bucket}}/${{WheelKey}} ${{WheelSha256}}"
+    failures = f"s3://${{Bucket}}/jobs/{spec.name}/${{Run}}/{START_FAILURES}{boot}"
+    wheel = f"{boot} ${{AWS::Region}} {failures} s3://${{Bucket}}/${{WheelKey}} ${{WheelSha256}}"
     # The configuration comes last: nothing in a user's text may be taken for a line to fill in.
     return stub.replace("@WHEEL", wheel).replace("@NODE_CONFIG", _node_config(spec, role))
 

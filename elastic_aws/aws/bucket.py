@@ -54,9 +54,14 @@ class Bucket:
                 return None
             raise
 
-    def put(self, key: str, content: bytes, *, if_absent: bool = False) -> bool:
-        """Write an object; False when `if_absent` was asked and one is there already."""
-        condition = {"IfNoneMatch": "*"} if if_absent else {}
+    def put(self, key: str, content: bytes) -> None:
+        """Write an object."""
+        with translate(f"writing {self.uri(key)}"):
+            self._s3.put_object(Bucket=self.name, Key=key, Body=content)
+
+    def replace(self, key: str, content: bytes, *, etag: str | None) -> bool:
+        """Write an object where the version `etag` still is, or none at all for None; answer whether it was so."""
+        condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
         try:
             with translate(f"writing {self.uri(key)}"):
                 self._s3.put_object(Bucket=self.name, Key=key, Body=content, **condition)

@@ -52,6 +52,9 @@ _CREDENTIAL_CODES = {
     "UnrecognizedClientException",
 }
 _ABSENT_CODES = {"NoSuchBucket", "NoSuchKey", "404", "ResourceNotFoundException", "ParameterNotFound"}
+_ABSENT_WORDS = ("does not exist", "AutoScalingGroup name not found")
+"""In ValidationErrors: CloudFormation and Auto Scaling have no code of their own for it."""
+
 _CAPACITY_CODES = {"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "SpotMaxPriceTooLow"}
 _LOG_IN = "aws configure   or   aws sso login   (elastic-aws --local needs no account)"
 
@@ -148,7 +151,7 @@ def _of_answer(doing: str, error: ClientError) -> ElasticAwsError:
     code, why = str(answer.get("Code", "")), str(answer.get("Message", error))
     if code in _CREDENTIAL_CODES:
         return CredentialsError(f"AWS refused the credentials for {doing}", why=why, hint=_LOG_IN)
-    if code in _ABSENT_CODES or (code == "ValidationError" and "does not exist" in why):
+    if code in _ABSENT_CODES or (code == "ValidationError" and any(each in why for each in _ABSENT_WORDS)):
         return NotFoundError(f"not found while {doing}", why=why)
     if code in _CAPACITY_CODES:
         return NoCapacityError(f"no capacity for {doing}", why=why)

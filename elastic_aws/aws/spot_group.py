@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elastic_aws.aws.lifecycle_hook import HOOK_NAME
 from elastic_aws.aws.session import AwsSession, translate
 from elastic_aws.errors import NotFoundError
 
@@ -57,4 +58,14 @@ class SpotGroup:
         with translate(f"scaling the group {self.name}"):
             self._client.update_auto_scaling_group(
                 AutoScalingGroupName=self.name, MaxSize=maximum, DesiredCapacity=desired
+            )
+
+    def let_go(self, instance: str) -> None:
+        """End the wait of an instance that is being terminated. Raises: AwsError, also when it does not wait."""
+        with translate(f"letting {instance} go"):
+            self._client.complete_lifecycle_action(
+                LifecycleHookName=HOOK_NAME,
+                AutoScalingGroupName=self.name,
+                InstanceId=instance,
+                LifecycleActionResult="CONTINUE",
             )

@@ -18,7 +18,9 @@ METADATA_PORT = 8169
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-_FOLDERS = ("etc/systemd/system", "opt", "root", "run", "tmp", "usr/bin", "usr/local/bin", "var/lib", "var/log")
+_FOLDERS = (
+    "etc/systemd/system", "opt", "root", "run", "tmp", "usr/bin", "usr/local/bin", "var/lib/cloud/data", "var/log",
+)  # fmt: skip
 PYTHON = "opt/pytorch"
 """The virtual environment of workers: where AWS's deep learning images have it."""
 
@@ -75,6 +77,7 @@ def prepare(place: MachinePlace, *, user_data: bytes | None) -> None:
     for folder in _FOLDERS:
         (place.root / folder).mkdir(parents=True)
     (place.run_folder / "tmp").mkdir(parents=True, mode=0o700)
+    (place.root / "var/lib/cloud/data/instance-id").write_text(place.instance + "\n")  # as cloud-init does
     if user_data is not None:
         place.user_data.write_bytes(user_data)
         place.user_data.chmod(0o700)

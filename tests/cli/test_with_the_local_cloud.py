@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,11 +88,45 @@ def test_a_job_is_created_once_scaled_shown_and_deleted(local: CommandLine, job_
     for asked, hint in (("4", "scale digits 4 --max 4"), ("0", "delete-job digits")):
         refused = local("--local", "scale", "digits", asked)
         assert (refused.code, hint in refused.err) == (ExitCode.USAGE, True)
-    assert local("--local", "scale", "digits", "2").code == 0
+    assert local("--local", "scale", "digits", "--max", "5").code == 0
+    scaled = local("--local", "scale", "digits", "2")  # at once: the job has hardly taken up the first request
+    assert (scaled.code, "bounds 1 to 5" in scaled.err) == (0, True)
     assert len(local("--local", "status", "digits", "--json").json["instances"]) in {1, 2}
 
     deleted = local("--local", "delete-job", "digits", "--yes")
     assert deleted.code == 0, deleted.err
-    assert "what remains" in deleted.err
+    assert deleted.err.count("what remains") == 2
+    assert "bundles/" in deleted.err
+    assert "wheels/" in deleted.err
     assert local("--local", "status", "digits").code == ExitCode.NOT_FOUND
     assert local("local", "status", "--json").json["machines"] == []
+
+
+def test_an_image_is_refused_where_there_is_no_container_engine(local: CommandLine, job_file: Path) -> None:
+    refused = local("--local", "create-job", str(job_file), "--image", "some/image:1")
+    assert (refused.code, "some/image:1" in refused.err) == (ExitCode.PREFLIGHT, True)
+    assert local("--local", "list", "--json").json == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ('setup: ["echo hush; exit 3"]', "`echo hush; exit 3` ended with exit code 3"),
+        ("preload: no_such_module", "no_such_module: ModuleNotFoundError"),
+        ("venv: {requirements: [no-such-package-of-elastic-aws]}", "booting failed with exit code 1"),
+    ],
+)
+def test_nodes_that_cannot_start_end_the_wait_with_the_reason_and_are_soon_gone(
+    local: CommandLine, job_file: Path, lines: str, why: str
+) -> None:
+    job_file.write_text(job_file.read_text().replace("{drain_timeout: 1,", "{drain_timeout: 600,") + lines + "\n")
+    created = local("--local", "create-job", str(job_file))
+    assert created.code == ExitCode.JOB_FAILED
+    assert why in created.err
+    assert "try:   elastic-aws --local delete-job digits" in created.err
+    status = local("--local", "status", "digits")
+    assert "could not start" in status.out
+    assert why in status.out
+    started = time.monotonic()
+    assert local("--local", "delete-job", "digits", "--yes").code == 0
+    assert time.monotonic() - started < 300, "it waited for the drain of a node that never started"
