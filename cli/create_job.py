@@ -159,8 +159,9 @@ def _why_left_out(source: Path, script: Path) -> str:
     from pathspec import GitIgnoreSpec
 
     top = source.resolve()
-    if never := [part for part in script.parts if part in {".git", "__pycache__"}] or script.suffix == ".pyc":
-        return f"{never[0] if isinstance(never, list) else '*.pyc'} never travels"
+    for part in script.parts:
+        if part in {".git", "__pycache__"} or part.endswith(".pyc"):
+            return f"{part} never travels"
     for folder in (top / script).parents:
         if folder != top and folder.is_relative_to(top) and (folder / "pyvenv.cfg").exists():
             return f"{folder.relative_to(top)} is a virtual environment"
@@ -187,8 +188,8 @@ def _fetch(session: AwsSession, spec: JobSpec, scratch: Path, folder: Path) -> N
     try:
         unpack(archive, unpacked)
     except _DAMAGED as error:
-        why = getattr(error, "why", "") or str(error) or type(error).__name__
-        raise UsageError(f"code is {place!r}: it is no whole archive", why=f"{why}; allowed: tar.gz or zip") from error
+        said = (getattr(error, "why", "") or str(error) or type(error).__name__).splitlines()[0].rstrip(":")
+        raise UsageError(f"code is {place!r}: it is no whole archive", why=f"{said}; allowed: tar.gz, zip") from error
     for path in unpacked.iterdir():
         path.rename(folder / path.name)
     if not (folder / spec.script).is_file():
