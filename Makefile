@@ -31,6 +31,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	MYPYPATH=examples/imagenet $(BIN)/mypy -m train -m prepare_digits
 	$(BIN)/lint-imports
 	$(BIN)/shellcheck templates/boot/*.sh .ci/run $$(grep -lE '^#!/bin/(ba)?sh' elastic_aws/local_cloud/stand_ins/*)
 
