@@ -11,7 +11,7 @@ from pathlib import Path
 from elastic_aws.agent.log_shipping import LogShipper
 from elastic_aws.aws.bucket import Bucket
 from elastic_aws.aws.session import AwsSession
-from elastic_aws.aws.worker_fleet import set_size_to_zero
+from elastic_aws.aws.worker_fleet import dismiss
 from elastic_aws.errors import ElasticAwsError, ExitCode, MalformedRecordError, NotFoundError, StoreError
 from elastic_aws.event_log import Emit, EventLog
 from elastic_aws.events import BoundsChanged, JobEnded, RecordSkipped
@@ -233,7 +233,7 @@ class Controller:
         final = replace(self.status(), at=datetime.now(UTC))
         await _until_done(self._bucket.put, self._config.job_prefix + "status.json", final.to_json())
         with contextlib.suppress(NotFoundError):  # somebody deletes the stack meanwhile
-            await _until_done(set_size_to_zero, self._session, self._config.workers_group)
+            await _until_done(dismiss, self._session, self._config.workers_group)
 
 
 def _check_bounds(bounds: Bounds) -> None:

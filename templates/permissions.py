@@ -31,7 +31,7 @@ def _store_statements(job: str) -> list[Statement]:
         _allow(["s3:GetObject", "s3:PutObject"], f"{run}/status.json"),
         _allow(["s3:PutObject"], f"{run}/{START_FAILURES}store/*"),
         _list(job),
-        _allow(["autoscaling:UpdateAutoScalingGroup"], _workers_group(job)),
+        _allow(["autoscaling:UpdateAutoScalingGroup", "autoscaling:DeleteLifecycleHook"], _workers_group(job)),
         attach | {"Condition": {"StringEquals": {"aws:ResourceTag/elastic-aws:job": job}}},
         _logs(job),
     ]

@@ -52,7 +52,7 @@ _CREDENTIAL_CODES = {
     "UnrecognizedClientException",
 }
 _ABSENT_CODES = {"NoSuchBucket", "NoSuchKey", "404", "ResourceNotFoundException", "ParameterNotFound"}
-_ABSENT_WORDS = ("does not exist", "AutoScalingGroup name not found")
+_ABSENT_WORDS = ("does not exist", "AutoScalingGroup name not found", "No Lifecycle Hook found")
 """In ValidationErrors: CloudFormation and Auto Scaling have no code of their own for it."""
 
 _CAPACITY_CODES = {"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "SpotMaxPriceTooLow"}

@@ -108,10 +108,11 @@ class LocalAutoScalingResponse(AutoScalingResponse):  # type: ignore[misc] # mot
 
     def delete_lifecycle_hook(self) -> ActionResult:
         """DeleteLifecycleHook; what waits for it goes on."""
-        group = self._group()
-        group.hooks.pop(self._get_param("LifecycleHookName"), None)
+        group, name = self._group(), self._get_param("LifecycleHookName")
+        if group.hooks.pop(name, None) is None:
+            raise ValidationError(f"No Lifecycle Hook found with name {name} in group {group.name}")
         for member in group.members.values():
-            if member.waits_for == self._get_param("LifecycleHookName"):
+            if member.waits_for == name:
                 member.wait_ends = 0.0
         self._groups.notify_terminate_instances([])
         return EmptyResult()

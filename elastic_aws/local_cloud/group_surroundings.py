@@ -11,12 +11,10 @@ from datetime import timedelta
 class Surroundings:
     """What a group depends on outside Auto Scaling.
 
-    `room` answers how many more spot instances the market gives, None for any number. `idle` answers whether nothing
-    runs on an instance. `replacement_delay` answers how long a lost instance's place stays empty, None for ever.
-    `wake` asks for a call of `tick` as soon as possible.
+    `room` answers how many more spot instances the market gives, None for any number. `replacement_delay` answers how
+    long a lost instance's place stays empty, None for ever. `wake` asks for a call of `tick` as soon as possible.
     """
 
     room: Callable[[], int | None]
-    idle: Callable[[str], bool]
     replacement_delay: Callable[[str], timedelta | None]
     wake: Callable[[], None]

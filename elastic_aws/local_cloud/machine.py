@@ -79,12 +79,6 @@ class Machine:
         self._order(order)
         threading.Thread(target=self._listen, name=f"machine {self.place.instance}", daemon=True).start()
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing runs on it any more: its user-data is over and no unit is up or coming up."""
-        down = ("inactive", "failed")
-        return self.boot is not BootState.RUNNING and all(unit.state in down for unit in self.units.values())
-
     def shut_down(self, grace: timedelta) -> None:
         """Stop its units as at a shutdown, then kill everything; `gone` is set when that is done."""
         self._order({"grace_seconds": grace.total_seconds()})

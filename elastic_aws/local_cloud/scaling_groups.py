@@ -209,8 +209,6 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
         return next_moves(seen)
 
     def _seen(self, group: Group, member: Member, now: float) -> MemberSeen:
-        leaving = member.phase is Phase.TERMINATING_WAIT
-        over = bool(member.waits_for) and (now >= member.wait_ends or (leaving and self._around.idle(member.instance)))
         return MemberSeen(
             instance=member.instance,
             zone=member.zone,
@@ -219,7 +217,7 @@ class ScalingGroups(BaseBackend):  # type: ignore[misc] # moto is untyped here
             alive=self.ec2.running(member.instance) if member.phase.counts else not self.ec2.gone(member.instance),
             healthy=member.healthy,
             protected=member.protected and not group.deleting,
-            wait_over=over,
+            wait_over=bool(member.waits_for) and now >= member.wait_ends,
             replaced=member.replaced,
         )
 

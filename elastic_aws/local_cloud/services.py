@@ -79,7 +79,6 @@ class Services:
         assert market is not None
         around = Surroundings(
             room=lambda: market.room(len(self.spot_instances())),
-            idle=self._idle,
             replacement_delay=market.replacement_delay,
             wake=self.keeper.wake,
         )
@@ -110,10 +109,6 @@ class Services:
             return str(parameter.value)
 
         return StackSurroundings(place=place, parameter_store=stored, lock=self.lock)
-
-    def _idle(self, instance: str) -> bool:
-        machine = self._host.machine(instance)
-        return machine is None or machine.idle
 
     def _target_state(self, region: str, instance: str) -> str | None:
         groups = self._groups.get(region)

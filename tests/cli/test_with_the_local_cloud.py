@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +16,7 @@ from elastic_aws import bundle
 from elastic_aws.errors import ExitCode
 from elastic_aws.local_cloud.state import HOME_VARIABLE, LocalCloudState, start, stop
 from tests.cli.command_line import CommandLine
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +135,33 @@ def test_nodes_that_cannot_start_end_the_wait_with_the_reason_and_are_soon_gone(
     started = time.monotonic()
     assert local("--local", "delete-job", "digits", "--yes").code == 0
     assert time.monotonic() - started < 300, "it waited for the drain of a node that never started"
+
+
+def test_a_controller_that_is_killed_goes_on_with_the_jobs_history_and_time_limit(
+    local: CommandLine, job_file: Path
+) -> None:
+    (job_file.parent / "code/train.py").write_text("import signal\nsignal.pause()\n")
+    assert local("--local", "create-job", str(job_file), "--max-hours", "0.004").code == 0  # 14 s
+    before = local("--local", "status", "digits", "--json").json["job"]
+    machines = local("local", "status", "--json").json["machines"]
+    (controller,) = [
+        units["elastic-aws-controller.service"]["pid"]
+        for units in (machine["units"] for machine in machines)
+        if "elastic-aws-controller.service" in units
+    ]
+    os.kill(controller, signal.SIGKILL)
+
+    def ended() -> dict[str, Any] | None:
+        job: dict[str, Any] = local("--local", "status", "digits", "--json").json["job"]
+        return job if job["outcome"] else None
+
+    after = wait_until(ended, limit=timedelta(seconds=60), what="the end of the job's time")
+    assert after["outcome"]["state"] == "stopped"
+    assert "time limit" in after["outcome"]["reason"]
+    assert (after["started"], after["rounds"][0]) == (before["started"], before["rounds"][0])
+
+    def no_workers() -> bool:
+        return local("--local", "status", "digits", "--json").json["instances"] == []
+
+    wait_until(no_workers, limit=timedelta(seconds=60), what="the end of the machines")
+    assert local("--local", "delete-job", "digits", "--yes").code == 0
