@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from elastic_aws.agent.worker_group import CommitAsked, NewestAsked
+from elastic_aws.agent.group_events import CommitAsked, NewestAsked
 from elastic_aws.errors import MalformedRecordError, StoreError
 from elastic_aws.event_log import Emit
 from elastic_aws.events import CheckpointCommitted, CommitRefused

@@ -6,16 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from elastic_aws.agent.commits import Commits
-from elastic_aws.agent.interruption_watch import Interruption
-from elastic_aws.agent.lifecycle import Act, GroupState, Seen, next_act
-from elastic_aws.agent.membership import Membership
-from elastic_aws.agent.step_reports import StepReports
-from elastic_aws.agent.worker_group import (
+from elastic_aws.agent.group_events import (
     CommitAsked,
     GroupDrained,
     GroupEvent,
@@ -23,8 +18,15 @@ from elastic_aws.agent.worker_group import (
     GroupFinished,
     NewestAsked,
     StepReported,
+    Workers,
 )
-from elastic_aws.errors import ExitCode, MalformedRecordError, StoreError
+from elastic_aws.agent.interruption_watch import Interruption
+from elastic_aws.agent.key_watch import watch_key
+from elastic_aws.agent.lifecycle import Act, GroupState, Seen, next_act
+from elastic_aws.agent.membership import Membership
+from elastic_aws.agent.node_events import NodeEvent, OutcomeWritten, PatienceOver, Registered, RoundChanged, StopAsked
+from elastic_aws.agent.step_reports import StepReports
+from elastic_aws.errors import ExitCode, MalformedRecordError
 from elastic_aws.event_log import Emit
 from elastic_aws.events import (
     NodeJoined,
@@ -38,7 +40,6 @@ from elastic_aws.events import (
 from elastic_aws.node_config import Timing
 from elastic_aws.rendezvous.leader import Leader
 from elastic_aws.round_record import (
-    Endpoint,
     MemberRecord,
     MemberState,
     OutcomeRecord,
@@ -48,74 +49,10 @@ from elastic_aws.round_record import (
     StoreKeys,
     decode,
 )
-from elastic_aws.store.protocol import Changed, Entry, Removed, Store
+from elastic_aws.store.protocol import Entry, Store
 
-RETRY_SECONDS = 0.2
-
-
-class Workers(Protocol):
-    """What the agent asks of its worker group."""
-
-    events: asyncio.Queue[GroupEvent]
-
-    async def open_endpoint(self, host: str) -> Endpoint:
-        """Open a fresh TCP store."""
-
-    async def start(
-        self,
-        *,
-        round: int,  # noqa: A002 - the field's word
-        first_rank: int,
-        world_size: int,
-        group_rank: int,
-        group_world_size: int,
-        endpoint: Endpoint,
-        restarts: int,
-        max_restarts: int,
-    ) -> None:
-        """Start a round's workers."""
-
-    def drain(self, reason: str) -> None:
-        """Ask them to stop with their state saved."""
-
-    async def stop(self, reason: str) -> None:
-        """End them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoundChanged:
-    """The round's key was written, or is gone (None)."""
-
-    entry: Entry | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutcomeWritten:
-    """The job's outcome is there."""
-
-    record: OutcomeRecord
-
-
-@dataclass(frozen=True, kw_only=True)
-class Registered:
-    """The node has a (new) lease."""
-
-    lease: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class StopAsked:
-    """The agent got a signal to end."""
-
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class PatienceOver:
-    """A leaving node has waited long enough for its drain."""
-
-
-NodeEvent = GroupEvent | RoundChanged | OutcomeWritten | Registered | StopAsked | PatienceOver | Interruption
+GO_BEFORE = timedelta(seconds=2)
+"""A node whose drain takes too long leaves by itself so long before its machine goes."""
 
 
 class Node:
@@ -167,8 +104,9 @@ class Node:
     async def run(self) -> ExitCode:
         """Take part in the job until it ends or the node leaves."""
         self._spawn(self._membership.keep(lambda lease: self._queue.put_nowait(Registered(lease=lease))))
-        self._spawn(self._watch_key(self._keys.round, lambda entry: RoundChanged(entry=entry)))
-        self._spawn(self._watch_key(self._keys.outcome, self._outcome_event))
+        put = self._queue.put_nowait
+        self._spawn(watch_key(self._store, self._keys.round, lambda entry: put(RoundChanged(entry=entry))))
+        self._spawn(watch_key(self._store, self._keys.outcome, self._hear_outcome))
         self._spawn(self._pump())
         try:
             while True:
@@ -197,33 +135,9 @@ class Node:
         while True:
             self._queue.put_nowait(await self._workers.events.get())
 
-    async def _watch_key(self, key: str, event: Callable[[Entry | None], NodeEvent | None]) -> None:
-        """Put the key's value on the queue: as it is now, and after every change."""
-        while True:
-            try:
-                snapshot = await self._store.list(key)
-                self._put(event(next((entry for entry in snapshot.entries if entry.key == key), None)))
-                async for change in self._store.watch(key, after=snapshot.revision):
-                    match change:
-                        case Changed(entry=entry):
-                            if entry.key == key:
-                                self._put(event(entry))
-                        case Removed(key=removed):
-                            if removed == key:
-                                self._put(event(None))
-                        case resynced:
-                            entries = resynced.snapshot.entries
-                            self._put(event(next((entry for entry in entries if entry.key == key), None)))
-            except StoreError:
-                await asyncio.sleep(RETRY_SECONDS)
-
-    def _put(self, event: NodeEvent | None) -> None:
-        if event is not None:
-            self._queue.put_nowait(event)
-
-    def _outcome_event(self, entry: Entry | None) -> NodeEvent | None:
-        record = self._parse(OutcomeRecord, entry)
-        return OutcomeWritten(record=record) if record else None
+    def _hear_outcome(self, entry: Entry | None) -> None:
+        if (record := self._parse(OutcomeRecord, entry)) is not None:
+            self._queue.put_nowait(OutcomeWritten(record=record))
 
     def _parse(self, record_type: type[Record], entry: Entry | None) -> Record | None:
         if entry is None:
@@ -245,7 +159,7 @@ class Node:
                 self._take_registered(lease)
             case Interruption():
                 self._hooked = self._hooked or event.hooked
-                self._leave_because(f"{event.source}: {event.action}")
+                self._leave_because(f"{event.source}: {event.action}", seconds_left=event.seconds_left)
             case StopAsked(reason=reason):
                 self._must_go_now = bool(self._leaving) or reason.startswith("a part")
                 self._leave_because(reason)
@@ -283,12 +197,14 @@ class Node:
         )
         self._leader = self._spawn(leader.run(lease))
 
-    def _leave_because(self, reason: str) -> None:
+    def _leave_because(self, reason: str, seconds_left: float | None = None) -> None:
         if self._leaving:
             return
         self._leaving = reason
         self._membership.update(leaving=True, leaving_reason=reason)
         patience = self._timing.drain_timeout.total_seconds()
+        if seconds_left is not None:  # going without the others' agreement beats being cut off
+            patience = min(patience, max(0.0, seconds_left - GO_BEFORE.total_seconds()))
         asyncio.get_running_loop().call_later(patience, self._queue.put_nowait, PatienceOver())
 
     def _take_group(self, event: GroupEvent) -> None:

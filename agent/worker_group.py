@@ -15,6 +15,15 @@ from pathlib import Path
 
 from elastic_aws.agent import worker_main
 from elastic_aws.agent.fork_server import ForkServer
+from elastic_aws.agent.group_events import (
+    CommitAsked,
+    GroupDrained,
+    GroupEvent,
+    GroupFailed,
+    GroupFinished,
+    NewestAsked,
+    StepReported,
+)
 from elastic_aws.agent.worker_environment import Place, worker_environment
 from elastic_aws.agent.worker_sockets import WorkerSockets
 from elastic_aws.round_record import CommitRecord, Endpoint, Failure
@@ -49,58 +58,6 @@ class Launch:
     logs: Path
     stop_timeout: timedelta
     node: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepReported:
-    """A worker finished steps up to `done.step`."""
-
-    round: int
-    rank: int
-    done: StepDone
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupDrained:
-    """All workers ended well, because they were asked to stop."""
-
-    round: int
-    step: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupFinished:
-    """All workers ended well by themselves: the training is over on this node."""
-
-    round: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupFailed:
-    """A worker ended badly; the others are being stopped."""
-
-    round: int
-    failure: Failure
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommitAsked:
-    """A worker wants a checkpoint to become the newest; call `reply(committed, reason)` once."""
-
-    round: int
-    record: CommitRecord
-    reply: Callable[[bool, str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewestAsked:
-    """A worker wants to know the newest checkpoint; call `reply(record)` once."""
-
-    round: int
-    reply: Callable[[CommitRecord | None], None]
-
-
-GroupEvent = StepReported | GroupDrained | GroupFinished | GroupFailed | CommitAsked | NewestAsked
 
 
 @dataclass(kw_only=True)

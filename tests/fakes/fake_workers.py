@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from dataclasses import dataclass
 
-from elastic_aws.agent.worker_group import CommitAsked, GroupDrained, GroupEvent, GroupFailed, GroupFinished
+from elastic_aws.agent.group_events import CommitAsked, GroupDrained, GroupEvent, GroupFailed, GroupFinished
 from elastic_aws.round_record import CommitRecord, Endpoint, Failure
 
 _PORTS = itertools.count(1)

@@ -16,14 +16,8 @@ import psutil
 import pytest
 
 from elastic_aws.agent.fork_server import ForkServer
-from elastic_aws.agent.worker_group import (
-    GroupDrained,
-    GroupEvent,
-    GroupFailed,
-    GroupFinished,
-    Launch,
-    WorkerGroup,
-)
+from elastic_aws.agent.group_events import GroupDrained, GroupEvent, GroupFailed, GroupFinished
+from elastic_aws.agent.worker_group import Launch, WorkerGroup
 from elastic_aws.round_record import Endpoint
 from tests.waiting import until, wait_until
 
