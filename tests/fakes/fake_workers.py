@@ -24,13 +24,14 @@ class Started:
 
 
 class FakeWorkers:
-    """The workers of one node. A drain is answered at once, at step 10 times the round."""
+    """The workers of one node. A drain is answered at once, at step 10 times the round, unless they are `deaf`."""
 
     def __init__(self, node: str) -> None:
         self.events: asyncio.Queue[GroupEvent] = asyncio.Queue()
         self.started: list[Started] = []
         self.drains: list[str] = []
         self.alive = False
+        self.deaf = False
         self._node = node
 
     async def open_endpoint(self, host: str) -> Endpoint:
@@ -56,7 +57,7 @@ class FakeWorkers:
 
     def drain(self, reason: str) -> None:
         self.drains.append(reason)
-        if self.alive:
+        if self.alive and not self.deaf:
             self.alive = False
             self.events.put_nowait(GroupDrained(round=self.round, step=10 * self.round))
 

@@ -216,6 +216,19 @@ def test_an_interrupted_node_drains_leaves_and_lets_its_machine_go(etcd: EtcdSer
     on_a_cluster(etcd, scenario)
 
 
+def test_a_node_whose_drain_takes_longer_than_its_notice_leaves_before_its_machine_goes(etcd: EtcdServer) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.set_bounds(min=1, max=2, target=2)
+        leaver, _ = await cluster.join("a", "b")
+        await cluster.train(1, "a", "b")
+        for node in cluster.nodes.values():
+            node.workers.deaf = True  # TIMING's own patience is longer than this test's
+        leaver.node.interrupt(Interruption(source="spot", action="terminate", seconds_left=3, hooked=False))
+        assert await cluster.end("a") == {ExitCode.DONE}
+
+    on_a_cluster(etcd, scenario)
+
+
 def test_the_leader_itself_can_be_interrupted(etcd: EtcdServer) -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.set_bounds(min=1, max=2, target=2)
