@@ -201,18 +201,19 @@ def refuse_another_spec(ctx: click.Context, session: AwsSession, existing: Stack
     if existing.tags.get(SPEC_TAG) == plan.digest[:32]:
         return
     name = plan.spec.name
-    lines: list[str] = []
-    if existing.tags.get(JOB_TAG) == name:
-        bucket = Bucket(session, existing.parameters["Bucket"])
-        found = bucket.get(f"jobs/{name}/{existing.parameters['Run']}/spec.json")
-        before, now = json.loads(found or b"{}"), json.loads(plan.spec.model_dump_json())
-        lines = [
-            f"  {key}: {json.dumps(before.get(key))} -> {json.dumps(now.get(key))}"
-            for key in sorted(before.keys() | now.keys())
-            if before.get(key) != now.get(key)
-        ]
-        if existing.parameters.get("BundleSha256") != plan.code.sha256:
-            lines.append("  the code's files changed")
+    if existing.tags.get(JOB_TAG) != name:
+        why = "it has no tag of elastic-aws, so it is left alone"
+        raise UsageError(f"a stack {existing.name} exists that is no job", why=why, hint="another name (--name)")
+    bucket = Bucket(session, existing.parameters["Bucket"])
+    found = bucket.get(f"jobs/{name}/{existing.parameters['Run']}/spec.json")
+    before, now = json.loads(found or b"{}"), json.loads(plan.spec.model_dump_json())
+    lines = [
+        f"  {key}: {json.dumps(before.get(key))} -> {json.dumps(now.get(key))}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key)
+    ]
+    if existing.parameters.get("BundleSha256") != plan.code.sha256:
+        lines.append("  the code's files changed")
     why = "\n".join(["its spec differs from this one:", *lines])
     hint = f"another name (--name), or {prefix(ctx)} delete-job {name}"
     raise UsageError(f"a job {name} exists already", why=why, hint=hint)

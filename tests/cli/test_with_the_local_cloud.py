@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -10,7 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 
 from elastic_aws import bundle
 from elastic_aws.errors import ExitCode
@@ -105,6 +108,24 @@ def test_a_job_is_created_once_scaled_shown_and_deleted(local: CommandLine, job_
     assert "wheels/" in deleted.err
     assert local("--local", "status", "digits").code == ExitCode.NOT_FOUND
     assert local("local", "status", "--json").json["machines"] == []
+
+
+def test_a_stack_of_somebody_else_is_left_alone(local: CommandLine, cloud: LocalCloudState, job_file: Path) -> None:
+    stacks = boto3.client(
+        "cloudformation",
+        region_name=cloud.region,
+        endpoint_url=cloud.endpoint_url,
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+        config=Config(proxies={}),
+    )
+    template = json.dumps({"Resources": {"Logs": {"Type": "AWS::Logs::LogGroup"}}})
+    stacks.create_stack(StackName="elastic-aws-digits", TemplateBody=template)
+    refused = local("--local", "create-job", str(job_file))
+    assert (refused.code, "elastic-aws-digits exists that is no job" in refused.err) == (ExitCode.USAGE, True)
+    assert local("--local", "delete-job", "digits", "--yes").code == ExitCode.NOT_FOUND
+    assert stacks.describe_stacks(StackName="elastic-aws-digits")["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
+    stacks.delete_stack(StackName="elastic-aws-digits")
 
 
 def test_an_image_is_refused_where_there_is_no_container_engine(local: CommandLine, job_file: Path) -> None:
