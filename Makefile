@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint unit bench soak golden picture clean
+.PHONY: setup demo test lint unit bench soak golden clean
 
 setup: $(READY)
 
