@@ -39,6 +39,8 @@ NODES, MORE_NODES = 2, 3
 """What job.local.yaml starts with, and what the demo scales to."""
 PATIENCE_SECONDS = 120.0
 """The demo gives up when nothing has happened for so long."""
+COMMAND_LIMIT_SECONDS = 300.0
+"""The slowest command, `create-job`, takes some ten seconds: after so long something is broken."""
 
 
 class DemoError(Exception):
@@ -66,9 +68,12 @@ def command(*arguments: str) -> list[str]:
 def run(*arguments: str) -> None:
     """Show a command, run it, and let its output through. Raises: DemoError."""
     print(f"\n$ elastic-aws {' '.join(arguments)}", flush=True)
-    done = subprocess.run(command(*arguments), cwd=ROOT, env=environment(), check=False)
-    if done.returncode:
-        raise DemoError(f"`elastic-aws {' '.join(arguments)}` ended with exit code {done.returncode}")
+    try:
+        subprocess.run(command(*arguments), cwd=ROOT, env=environment(), check=True, timeout=COMMAND_LIMIT_SECONDS)
+    except subprocess.CalledProcessError as error:
+        raise DemoError(f"`elastic-aws {' '.join(arguments)}` ended with exit code {error.returncode}") from error
+    except subprocess.TimeoutExpired as error:
+        raise DemoError(f"`elastic-aws {' '.join(arguments)}` took over {COMMAND_LIMIT_SECONDS:.0f} s") from error
 
 
 def read_json(arguments: list[str], **variables: str) -> dict[str, Any]:
