@@ -7,7 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from elastic_aws.errors import ElasticAwsError
+from elastic_aws.agent.start_failure import report
+from elastic_aws.errors import ElasticAwsError, ExitCode
 from elastic_aws.node_config import NodeConfig
 
 
@@ -18,21 +19,29 @@ def main() -> int:
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--root", default=os.environ.get("ELASTIC_AWS_ROOT", ""))
     options = parser.parse_args()
+    config = NodeConfig.model_validate_json(options.config.read_text())
     try:
-        config = NodeConfig.model_validate_json(options.config.read_text())
-        if options.role == "controller":
-            from elastic_aws.agent.controller import run_controller
-
-            return int(run_controller(config, root=options.root))
-        from elastic_aws.agent.fork_server import ForkServer
-
-        forks = ForkServer()  # torch's import begins before the rest of the agent's
-        from elastic_aws.agent.worker_agent import run_worker
-
-        return int(run_worker(config, root=options.root, forks=forks))
+        return int(_run(config, role=options.role, root=options.root))
     except ElasticAwsError as error:
         sys.stderr.write(f"error: {error}\n")
+        report(config, error, root=options.root)
         return int(error.exit_code)
+    except Exception as error:
+        report(config, error, root=options.root)
+        raise
+
+
+def _run(config: NodeConfig, *, role: str, root: str) -> ExitCode:
+    if role == "controller":
+        from elastic_aws.agent.controller import run_controller
+
+        return run_controller(config, root=root)
+    from elastic_aws.agent.fork_server import ForkServer
+
+    forks = ForkServer()  # torch's import begins before the rest of the agent's
+    from elastic_aws.agent.worker_agent import run_worker
+
+    return run_worker(config, root=root, forks=forks)
 
 
 if __name__ == "__main__":

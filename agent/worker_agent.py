@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import sys
 import time
@@ -17,16 +16,17 @@ from elastic_aws.agent.install import code_folder, install_code, run_setup
 from elastic_aws.agent.interruption_watch import watch_interruptions
 from elastic_aws.agent.log_shipping import LogShipper
 from elastic_aws.agent.node import Node
+from elastic_aws.agent.start_failure import forget
 from elastic_aws.agent.worker_count import worker_count
 from elastic_aws.agent.worker_group import Launch, WorkerGroup
 from elastic_aws.aws.bucket import Bucket
 from elastic_aws.aws.instance_metadata import Identity, InstanceMetadata
 from elastic_aws.aws.lifecycle_hook import LifecycleHook
 from elastic_aws.aws.session import AwsSession
-from elastic_aws.errors import AwsError, ElasticAwsError, ExitCode, PreflightError, UsageError
+from elastic_aws.errors import AwsError, ElasticAwsError, ExitCode
 from elastic_aws.event_log import Emit, EventLog
 from elastic_aws.events import AgentFailed, AgentStarted
-from elastic_aws.node_config import START_FAILURES, NodeConfig
+from elastic_aws.node_config import NodeConfig
 from elastic_aws.round_record import MemberRecord, StoreKeys
 from elastic_aws.store.connect import connect
 
@@ -79,6 +79,7 @@ async def _run_node(config: NodeConfig, *, root: str, forks: ForkServer, identit
         watch = asyncio.create_task(
             watch_interruptions(InstanceMetadata.from_environment(), emit=emit, notify=node.interrupt)
         )
+        forget(root)
         try:
             return await node.run()
         finally:
@@ -87,15 +88,6 @@ async def _run_node(config: NodeConfig, *, root: str, forks: ForkServer, identit
         await group.close()
         if store is not None:
             await store.close()
-
-
-def _report_start_failure(config: NodeConfig, error: ElasticAwsError, *, node: str) -> None:
-    """Where `create-job` and `status` look; only what trying again would not mend (boot/worker.sh: it is not tried)."""
-    if not isinstance(error, UsageError | PreflightError):
-        return
-    with contextlib.suppress(ElasticAwsError):
-        bucket = Bucket(AwsSession.from_environment(config.region), config.bucket)
-        bucket.put(f"{config.job_prefix}{START_FAILURES}{config.role}/{node}", str(error).encode())
 
 
 def _complete(hook: LifecycleHook) -> None:
@@ -137,7 +129,6 @@ def run_worker(config: NodeConfig, *, root: str, forks: ForkServer) -> ExitCode:
             return asyncio.run(_run_node(config, root=root, forks=forks, identity=identity, emit=emit))
         except ElasticAwsError as error:
             emit(AgentFailed(why=str(error)))
-            _report_start_failure(config, error, node=identity.instance_id)
             raise
         finally:
             shipper.stop()

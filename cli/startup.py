@@ -77,7 +77,8 @@ def wait_for_nodes(job: Job, nodes: Nodes, *, begin: str) -> None:
         for node, why in job.start_failures(known=failed).items():
             failed[node] = why
             progress(f"  x {node} cannot start: {why.splitlines()[0]}")
-        _check_enough_can_start(job.name, nodes, failed, begin=begin)
+        lost = {node: why for node, why in failed.items() if node.split()[-1] not in joined}
+        _check_enough_can_start(job.name, nodes, lost, begin=begin)
         time.sleep((POLL if job.session.local else AWS_POLL).total_seconds())
     why = f"{len(joined)} of at least {nodes.min} nodes after {JOIN_LIMIT}"
     raise NoCapacityError(f"too few nodes for {job.name}", why=why, hint=f"{begin} logs {job.name}")

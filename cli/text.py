@@ -36,7 +36,9 @@ def status_lines(
     name: str, stack: str, status: JobStatus | None, instances: list[dict[str, str]], failures: dict[str, str]
 ) -> list[str]:
     """A job's status for people."""
-    failed = [line for node, why in failures.items() for line in _failure_lines(node, why)]
+    joined = {member.node for member in status.members} if status else set()
+    lost = {node: why for node, why in failures.items() if node.split()[-1] not in joined}  # others came after all
+    failed = [line for node, why in lost.items() for line in _failure_lines(node, why)]
     if status is None:
         first = f"{name}: stack {stack}; its controller has not reported yet"
         return [first, *_instances(instances, None), *failed]

@@ -110,15 +110,32 @@ def test_a_job_is_created_once_scaled_shown_and_deleted(local: CommandLine, job_
     assert local("local", "status", "--json").json["machines"] == []
 
 
-def test_a_stack_of_somebody_else_is_left_alone(local: CommandLine, cloud: LocalCloudState, job_file: Path) -> None:
-    stacks = boto3.client(
-        "cloudformation",
+def client(cloud: LocalCloudState, service: Any) -> Any:
+    return boto3.client(
+        service,
         region_name=cloud.region,
         endpoint_url=cloud.endpoint_url,
         aws_access_key_id="local",
         aws_secret_access_key="local",
         config=Config(proxies={}),
     )
+
+
+def test_an_agent_that_fails_again_and_again_says_so_and_altered_code_is_never_run(
+    local: CommandLine, cloud: LocalCloudState, job_file: Path
+) -> None:
+    (job_file.parent / "code/train.py").write_text("open('/proc/self/altered')\n")
+    assert local("--local", "create-job", str(job_file), "--detach").code == 0
+    parameters = local("--local", "status", "digits", "--json").json["stack"]["parameters"]
+    assert local("--local", "delete-job", "digits", "--yes").code == 0
+    client(cloud, "s3").put_object(Bucket=parameters["Bucket"], Key=parameters["BundleKey"], Body=b"altered")
+    created = local("--local", "create-job", str(job_file))
+    assert (created.code, "is not what was uploaded" in created.err) == (ExitCode.JOB_FAILED, True)
+    assert local("--local", "delete-job", "digits", "--yes").code == 0
+
+
+def test_a_stack_of_somebody_else_is_left_alone(local: CommandLine, cloud: LocalCloudState, job_file: Path) -> None:
+    stacks = client(cloud, "cloudformation")
     template = json.dumps({"Resources": {"Logs": {"Type": "AWS::Logs::LogGroup"}}})
     stacks.create_stack(StackName="elastic-aws-digits", TemplateBody=template)
     refused = local("--local", "create-job", str(job_file))
