@@ -173,7 +173,7 @@ def main() -> None:
     with peak_memory(str(ROOT / ".demo")) as peak:
         started = time.monotonic()
         subprocess.run(
-            [sys.executable, "-m", "examples.imagenet.demo"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "examples.imagenet.demo"], cwd=ROOT, check=True, capture_output=True
         )
         took = time.monotonic() - started
     print(f"{'the whole demo':<52} {took:>8.2f} s   180 s")
