@@ -172,9 +172,7 @@ def main() -> None:
             print(f"{what:<52} {took:>8.2f} s   {asked}", flush=True)
     with peak_memory(str(ROOT / ".demo")) as peak:
         started = time.monotonic()
-        subprocess.run(
-            [sys.executable, "-m", "examples.imagenet.demo"], cwd=ROOT, check=True, capture_output=True
-        )
+        subprocess.run([sys.executable, "-m", "examples.imagenet.demo"], cwd=ROOT, check=True, capture_output=True)
         took = time.monotonic() - started
     print(f"{'the whole demo':<52} {took:>8.2f} s   180 s")
     print(f"{'memory of all its processes that hold no torch':<52} {peak['without torch']:>7.2f} GB   1.5 GB")
