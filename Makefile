@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint unit bench soak golden clean
+.PHONY: setup demo test lint unit bench golden clean
 
 setup: $(READY)
 
@@ -36,10 +36,7 @@ lint: $(READY)
 	$(BIN)/shellcheck templates/boot/*.sh .ci/run $$(grep -lE '^#!/bin/(ba)?sh' elastic_aws/local_cloud/stand_ins/*)
 
 unit: $(READY)
-	$(BIN)/python -m pytest -m 'not soak' tests
-
-soak: $(READY)
-	$(BIN)/python -m pytest -m soak tests
+	$(BIN)/python -m pytest tests
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.road

@@ -15,7 +15,7 @@ from elastic_aws.aws.worker_fleet import dismiss
 from elastic_aws.errors import ElasticAwsError, ExitCode, MalformedRecordError, NotFoundError, StoreError
 from elastic_aws.event_log import Emit, EventLog
 from elastic_aws.events import BoundsChanged, JobEnded, RecordSkipped
-from elastic_aws.node_config import NodeConfig
+from elastic_aws.node_config import SCALE_REQUEST, STATUS, NodeConfig
 from elastic_aws.round_record import (
     Bounds,
     CommitRecord,
@@ -82,7 +82,7 @@ class Controller:
         Without S3 the job goes on, with its history and its time limit counted from here.
         """
         with contextlib.suppress(ElasticAwsError):
-            content = await asyncio.to_thread(self._bucket.get, self._config.job_prefix + "status.json")
+            content = await asyncio.to_thread(self._bucket.get, self._config.job_prefix + STATUS)
             if content is not None:
                 before = JobStatus.from_json(content)
                 self._rounds, self._started = before.rounds, before.started
@@ -118,7 +118,7 @@ class Controller:
         start = self._config.bounds
         bounds = Bounds(min=start.min, max=start.max, target=start.target)
         with contextlib.suppress(ElasticAwsError):  # without S3, or for nonsense there: as the job file says
-            asked = await asyncio.to_thread(self._bucket.get, self._config.job_prefix + "scale.json")
+            asked = await asyncio.to_thread(self._bucket.get, self._config.job_prefix + SCALE_REQUEST)
             bounds = decode(Bounds, asked) if asked is not None else bounds
         put = Put(key=self._keys.bounds, value=encode(bounds))
         await self._store.transact([Unchanged(key=self._keys.bounds, modified=0)], [put])
@@ -175,7 +175,7 @@ class Controller:
 
     async def _publish(self) -> None:
         """Publish on every change, and from time to time."""
-        key = self._config.job_prefix + "status.json"
+        key = self._config.job_prefix + STATUS
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), PUBLISH_AT_LEAST.total_seconds())
@@ -188,7 +188,7 @@ class Controller:
 
     async def _take_requests(self) -> None:
         """Take new bounds from `scale.json`."""
-        key, etag = self._config.job_prefix + "scale.json", None
+        key, etag = self._config.job_prefix + SCALE_REQUEST, None
         while True:
             await asyncio.sleep(SCALE_POLL.total_seconds())
             try:
@@ -231,9 +231,8 @@ class Controller:
                 break
             await asyncio.sleep(RETRY_SECONDS)
         final = replace(self.status(), at=datetime.now(UTC))
-        await _until_done(self._bucket.put, self._config.job_prefix + "status.json", final.to_json())
-        with contextlib.suppress(NotFoundError):  # somebody deletes the stack meanwhile
-            await _until_done(dismiss, self._session, self._config.workers_group)
+        await _until_done(self._bucket.put, self._config.job_prefix + STATUS, final.to_json())
+        await _until_done(dismiss, self._session, self._config.workers_group)
 
 
 def _check_bounds(bounds: Bounds) -> None:
@@ -246,7 +245,7 @@ async def _until_done(call: object, *arguments: object) -> None:
         try:
             await asyncio.to_thread(call, *arguments)  # type: ignore[arg-type] # a function with its arguments
         except NotFoundError:
-            raise
+            return  # somebody deletes the job meanwhile
         except ElasticAwsError:
             await asyncio.sleep(RETRY_SECONDS)
         else:

@@ -12,6 +12,20 @@ from elastic_aws.worker_channel import StepDone
 
 
 @dataclass(frozen=True, kw_only=True)
+class Seating:
+    """Where the node's workers sit in a round: from `first_rank` on; `group_rank` is the node's own rank."""
+
+    round: int
+    first_rank: int
+    world_size: int
+    group_rank: int
+    group_world_size: int
+    endpoint: Endpoint
+    restarts: int
+    max_restarts: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepReported:
     """A worker finished steps up to `done.step`."""
 
@@ -71,18 +85,7 @@ class Workers(Protocol):
     async def open_endpoint(self, host: str) -> Endpoint:
         """Open a fresh TCP store."""
 
-    async def start(
-        self,
-        *,
-        round: int,  # noqa: A002 - the field's word
-        first_rank: int,
-        world_size: int,
-        group_rank: int,
-        group_world_size: int,
-        endpoint: Endpoint,
-        restarts: int,
-        max_restarts: int,
-    ) -> None:
+    async def start(self, seating: Seating) -> None:
         """Start a round's workers."""
 
     def drain(self, reason: str) -> None:

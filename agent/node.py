@@ -17,6 +17,7 @@ from elastic_aws.agent.group_events import (
     GroupFailed,
     GroupFinished,
     NewestAsked,
+    Seating,
     StepReported,
     Workers,
 )
@@ -271,7 +272,7 @@ class Node:
         assert record.endpoint is not None
         seat = record.seat_of(member.node)
         assert seat is not None
-        await self._workers.start(
+        seating = Seating(
             round=record.number,
             first_rank=seat.first_rank,
             world_size=record.world_size,
@@ -281,6 +282,7 @@ class Node:
             restarts=record.restarts,
             max_restarts=self._timing.max_restarts,
         )
+        await self._workers.start(seating)
         self._group, self._group_round = GroupState.RUNNING, record.number
         self._steps.begin(record)
         ranks = tuple(range(seat.first_rank, seat.first_rank + seat.workers))

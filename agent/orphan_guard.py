@@ -6,11 +6,12 @@ import contextlib
 import os
 import select
 import signal
-import time
 from pathlib import Path
 
 NICENESS = 10
 """Of workers: however many data loaders a script starts, the agent renews its lease in time."""
+
+_TRY_AGAIN_SECONDS = 0.1
 
 
 def guard_group(agent_gone: int) -> None:
@@ -41,25 +42,26 @@ def _watch(worker: int, agent_gone: int) -> None:
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(quiet, stream)
-    _yield_session(worker)
     try:
         ended = os.pidfd_open(worker)
     except ProcessLookupError:
         ended = -1
     if ended >= 0:
-        select.select([ended, agent_gone], [], [])
+        while not select.select([ended, agent_gone], [], [], None if _yields(worker) else _TRY_AGAIN_SECONDS)[0]:
+            pass
     with contextlib.suppress(ProcessLookupError):
         os.killpg(worker, signal.SIGKILL)
 
 
-def _yield_session(worker: int) -> None:
-    """Lower the worker's whole session: where the kernel groups sessions, a nice value counts only within its own."""
-    for _ in range(20):
-        try:
-            Path(f"/proc/{worker}/autogroup").write_text(str(NICENESS))
-        except BlockingIOError:
-            time.sleep(0.1)  # the kernel takes one such change in a tenth of a second
-        except OSError:
-            return  # it does not group sessions, or the worker is gone
-        else:
-            return
+def _yields(worker: int) -> bool:
+    """Lower the worker's whole session: where the kernel groups sessions, a nice value counts only within its own.
+
+    False when the kernel wants it tried again: it takes one such change in a tenth of a second.
+    """
+    try:
+        Path(f"/proc/{worker}/autogroup").write_text(str(NICENESS))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # it does not group sessions, or the worker is gone
+    return True

@@ -14,20 +14,25 @@ TRIES = 3
 
 def report(config: NodeConfig, error: Exception, *, root: str) -> None:
     """Report the error, if trying again will not mend it (boot/worker.sh: it is not tried) or has not so far."""
+    why = str(error) if isinstance(error, ElasticAwsError) else f"{type(error).__name__}: {error}"
+    with contextlib.suppress(ElasticAwsError, OSError):  # the error itself matters more
+        if not isinstance(error, UsageError | PreflightError) and _failed_again(root) < TRIES:
+            return
+        from elastic_aws.aws.bucket import Bucket
+        from elastic_aws.aws.session import AwsSession
+
+        instance = Path(f"{root}/var/lib/cloud/data/instance-id").read_text().strip()
+        bucket = Bucket(AwsSession.from_environment(config.region), config.bucket)
+        bucket.put(f"{config.job_prefix}{START_FAILURES}{config.role}/{instance}", why.encode())
+
+
+def _failed_again(root: str) -> int:
+    """How many times in a row it failed, this time included."""
     failures = _failures(root)
     failures.parent.mkdir(parents=True, exist_ok=True)
     with failures.open("a") as file:
         file.write("x")
-    if not isinstance(error, UsageError | PreflightError) and failures.stat().st_size < TRIES:
-        return
-    from elastic_aws.aws.bucket import Bucket
-    from elastic_aws.aws.session import AwsSession
-
-    why = str(error) if isinstance(error, ElasticAwsError) else f"{type(error).__name__}: {error}"
-    with contextlib.suppress(ElasticAwsError, OSError):
-        instance = Path(f"{root}/var/lib/cloud/data/instance-id").read_text().strip()
-        bucket = Bucket(AwsSession.from_environment(config.region), config.bucket)
-        bucket.put(f"{config.job_prefix}{START_FAILURES}{config.role}/{instance}", why.encode())
+    return failures.stat().st_size
 
 
 def forget(root: str) -> None:

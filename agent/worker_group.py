@@ -22,9 +22,10 @@ from elastic_aws.agent.group_events import (
     GroupFailed,
     GroupFinished,
     NewestAsked,
+    Seating,
     StepReported,
 )
-from elastic_aws.agent.worker_environment import Place, worker_environment
+from elastic_aws.agent.worker_environment import worker_environment
 from elastic_aws.agent.worker_sockets import WorkerSockets
 from elastic_aws.round_record import CommitRecord, Endpoint, Failure
 from elastic_aws.worker_channel import (
@@ -99,18 +100,7 @@ class WorkerGroup:
         """A fresh TCP store on a free port of `host`. The one before stays, for a round may be using it."""
         return await self._forks.open_endpoint(host)
 
-    async def start(
-        self,
-        *,
-        round: int,  # noqa: A002 - the field's word
-        first_rank: int,
-        world_size: int,
-        group_rank: int,
-        group_world_size: int,
-        endpoint: Endpoint,
-        restarts: int,
-        max_restarts: int,
-    ) -> None:
+    async def start(self, seating: Seating) -> None:
         """Fork the workers of a round, as soon as those of an earlier one, which must be ending, are gone."""
         if self._running is not None:
             assert self._running.stopping or self._running.over.is_set()
@@ -118,31 +108,20 @@ class WorkerGroup:
         launch = self._launch
         workers = []
         for local_rank in range(launch.workers):
-            rank = first_rank + local_rank
-            place = Place(
-                round=round,
-                rank=rank,
-                local_rank=local_rank,
-                world_size=world_size,
-                group_rank=group_rank,
-                group_world_size=group_world_size,
-                endpoint=endpoint,
-                restarts=restarts,
-                max_restarts=max_restarts,
-            )
-            folder = launch.logs / f"round-{round}"
+            rank = seating.first_rank + local_rank
+            folder = launch.logs / f"round-{seating.round}"
             log, error = folder / f"rank-{rank}.log", folder / f"rank-{rank}.error.json"
             plan = worker_main.WorkerPlan(
                 code=str(launch.code),
                 script=str(launch.script),
                 arguments=launch.arguments,
-                environment=worker_environment(launch, place, socket=self._sockets.path, error=error),
+                environment=worker_environment(launch, seating, local_rank, socket=self._sockets.path, error=error),
                 log=str(log),
                 error=str(error),
             )
             process = self._forks.process(worker_main.run, plan, name=f"rank {rank}")
             workers.append(_Worker(rank=rank, process=process, log=log, error=error))
-        self._running = running = _Running(round=round, workers=workers)
+        self._running = running = _Running(round=seating.round, workers=workers)
         await asyncio.to_thread(_start_all, [worker.process for worker in workers])
         loop = asyncio.get_running_loop()
         for worker in workers:

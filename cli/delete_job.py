@@ -13,6 +13,7 @@ from elastic_aws.aws.stacks import Stacks
 from elastic_aws.cli.session import Job, find_job, prefix
 from elastic_aws.cli.text import progress
 from elastic_aws.errors import AwsError, NotFoundError
+from elastic_aws.node_config import SPEC
 
 LIMIT = timedelta(minutes=30)
 POLL = timedelta(seconds=0.25)
@@ -67,7 +68,7 @@ def release(job: Job, agentless: set[str]) -> None:
 def remains(job: Job, *, delete_checkpoints: bool) -> list[str]:
     """What is left in S3, and why; deletes the job's own part of it if asked to."""
     own = job.bucket.uri(job.prefix)
-    spec = json.loads(job.bucket.get(job.prefix + "spec.json") or b"{}")
+    spec = json.loads(job.bucket.get(job.prefix + SPEC) or b"{}")
     elsewhere = spec.get("checkpoints")
     if delete_checkpoints:
         lines = [f"deleted {job.bucket.delete_prefix(job.prefix)} objects below {own}"]

@@ -7,9 +7,8 @@ import click
 from elastic_aws.cli.session import Job, find_job, prefix
 from elastic_aws.cli.text import progress
 from elastic_aws.errors import UsageError
+from elastic_aws.node_config import SCALE_REQUEST
 from elastic_aws.round_record import Bounds, decode, encode
-
-SCALE_REQUEST = "scale.json"
 
 
 @click.command("scale")

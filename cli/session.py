@@ -14,7 +14,7 @@ from elastic_aws.aws.spot_group import SpotGroup
 from elastic_aws.aws.stacks import Stack, Stacks
 from elastic_aws.cli.text import progress
 from elastic_aws.errors import NotFoundError, PreflightError
-from elastic_aws.node_config import START_FAILURES
+from elastic_aws.node_config import START_FAILURES, STATUS
 from elastic_aws.status import JobStatus
 
 JOB_TAG, RUN_TAG, SPEC_TAG = "elastic-aws:job", "elastic-aws:run", "elastic-aws:spec"
@@ -86,7 +86,7 @@ class Job:
 
     def status(self) -> JobStatus | None:
         """What its controller published last; None before the first time."""
-        content = self.bucket.get(self.prefix + "status.json")
+        content = self.bucket.get(self.prefix + STATUS)
         return None if content is None else JobStatus.from_json(content)
 
     def start_failures(self, known: Collection[str] = ()) -> dict[str, str]:

@@ -7,7 +7,6 @@ from typing import Any
 import click
 from pydantic_core import to_json
 
-from elastic_aws.errors import ElasticAwsError
 from elastic_aws.round_record import MemberState, RoundPhase
 from elastic_aws.status import JobStatus
 
@@ -25,11 +24,6 @@ def data(text: str) -> None:
 def json_data(value: Any) -> None:
     """A value as JSON."""
     click.echo(to_json(value, indent=2).decode())
-
-
-def error_text(error: ElasticAwsError) -> str:
-    """An error in one line."""
-    return str(error)
 
 
 def status_lines(

@@ -6,10 +6,12 @@ import base64
 import gzip
 import hashlib
 import io
+import lzma
 import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,12 @@ _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """Zip's oldest time: packing must not depend on when it happens."""
 
 _SHOWN_FILES = 3
+
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError),
+    *(RuntimeError, ValueError),  # zipfile's, for an encrypted member and one with an impossible name
+)
+"""What unpacking raises for a damaged archive."""
 
 
 class BundleError(ElasticAwsError):
@@ -230,8 +238,8 @@ def unpack(archive: Path, folder: Path) -> None:
         _extract(archive, draft)
         draft.chmod(0o755)
         draft.rename(folder)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, gzip.BadGzipFile) as error:
-        raise BundleError(f"{archive.name} cannot be unpacked", why=str(error)) from error
+    except _DAMAGED as error:
+        raise BundleError(f"{archive.name} cannot be unpacked", why=str(error) or type(error).__name__) from error
     except OSError:
         if not folder.exists():  # another process was not the one that finished first
             raise

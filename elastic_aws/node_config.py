@@ -11,8 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 ALLOWED = "x-allowed"
 """Key of a field's JSON schema that says, for people, what may stand there. Error messages quote it."""
 
-MAX_DRAIN_SECONDS = 7200 - 30
-"""The workers' lifecycle hook waits for the drain and 30 s more, and AWS lets a hook wait for 30 to 7200 s at a time.
+HOOK_MARGIN_SECONDS = 30
+"""The workers' lifecycle hook waits for so much longer than a drain may take."""
+
+MAX_DRAIN_SECONDS = 7200 - HOOK_MARGIN_SECONDS
+"""AWS lets a hook wait for 30 to 7200 s at a time.
 
 Source: EC2 Auto Scaling API reference, PutLifecycleHook, HeartbeatTimeout.
 """
@@ -58,6 +61,9 @@ class ContainerRuntime(Frozen):
 
 Runtime = Annotated[VenvRuntime | ContainerRuntime, Field(discriminator="kind")]
 
+
+STATUS, SCALE_REQUEST, SPEC = "status.json", "scale.json", "spec.json"
+"""Below the job's prefix: what the controller says, what it is asked for, and the job file as it was checked."""
 
 START_FAILURES = "failures/"
 """Below the job's prefix, as `<role>/<instance>`: why a node cannot start, where trying again would not help."""

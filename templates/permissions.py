@@ -8,7 +8,7 @@ from troposphere import Ref, Sub, Template
 from troposphere.iam import InstanceProfile, Policy, Role
 
 from elastic_aws.job import JobSpec
-from elastic_aws.node_config import START_FAILURES
+from elastic_aws.node_config import SCALE_REQUEST, START_FAILURES, STATUS
 from elastic_aws.templates.names import log_group_name, tags, workers_group_name
 
 Statement = dict[str, Any]
@@ -27,8 +27,8 @@ def _store_statements(job: str) -> list[Statement]:
     ec2 = "arn:${AWS::Partition}:ec2:${AWS::Region}:${AWS::AccountId}"
     attach = _allow(["ec2:AttachNetworkInterface"], f"{ec2}:instance/*", f"{ec2}:network-interface/*")
     return [
-        _allow(["s3:GetObject"], f"{_BUCKET}/${{WheelKey}}", f"{run}/scale.json"),
-        _allow(["s3:GetObject", "s3:PutObject"], f"{run}/status.json"),
+        _allow(["s3:GetObject"], f"{_BUCKET}/${{WheelKey}}", f"{run}/{SCALE_REQUEST}"),
+        _allow(["s3:GetObject", "s3:PutObject"], f"{run}/{STATUS}"),
         _allow(["s3:PutObject"], f"{run}/{START_FAILURES}store/*"),
         _list(job),
         _allow(["autoscaling:UpdateAutoScalingGroup", "autoscaling:DeleteLifecycleHook"], _workers_group(job)),

@@ -16,7 +16,7 @@ from troposphere.ec2 import LaunchTemplate
 from troposphere.policies import AutoScalingScheduledAction, UpdatePolicy
 
 from elastic_aws.job import Capacity, JobSpec
-from elastic_aws.node_config import Role
+from elastic_aws.node_config import HOOK_MARGIN_SECONDS, Role
 from elastic_aws.templates.launch import launch_data
 from elastic_aws.templates.names import DRAIN_HOOK, group_tags, workers_group_name
 
@@ -52,7 +52,7 @@ def add_workers(template: Template, spec: JobSpec) -> None:
                 LifecycleHookSpecification(
                     LifecycleHookName=DRAIN_HOOK,
                     LifecycleTransition="autoscaling:EC2_INSTANCE_TERMINATING",
-                    HeartbeatTimeout=int(spec.timing.drain_timeout.total_seconds()) + 30,
+                    HeartbeatTimeout=int(spec.timing.drain_timeout.total_seconds()) + HOOK_MARGIN_SECONDS,
                     DefaultResult="CONTINUE",
                 )
             ],

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from elastic_aws.aws.session import AwsSession
-from elastic_aws.cli.create_job import pack
+from elastic_aws.cli.user_code import pack
 from elastic_aws.errors import UsageError
 from elastic_aws.job_file import JobFile, check, load
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import dataclass
 
-from elastic_aws.agent.group_events import CommitAsked, GroupDrained, GroupEvent, GroupFailed, GroupFinished
+from elastic_aws.agent.group_events import CommitAsked, GroupDrained, GroupEvent, GroupFailed, GroupFinished, Seating
 from elastic_aws.round_record import CommitRecord, Endpoint, Failure
 
 _PORTS = itertools.count(1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Started:
-    """One order to start a round's workers."""
-
-    round: int
-    first_rank: int
-    world_size: int
-    endpoint: Endpoint
-    restarts: int
 
 
 class FakeWorkers:
@@ -28,7 +16,7 @@ class FakeWorkers:
 
     def __init__(self, node: str) -> None:
         self.events: asyncio.Queue[GroupEvent] = asyncio.Queue()
-        self.started: list[Started] = []
+        self.started: list[Seating] = []
         self.drains: list[str] = []
         self.alive = False
         self.deaf = False
@@ -37,23 +25,10 @@ class FakeWorkers:
     async def open_endpoint(self, host: str) -> Endpoint:
         return Endpoint(host=host, port=next(_PORTS))
 
-    async def start(
-        self,
-        *,
-        round: int,  # noqa: A002 - the field's word
-        first_rank: int,
-        world_size: int,
-        group_rank: int,  # noqa: ARG002 - part of the interface
-        group_world_size: int,  # noqa: ARG002 - part of the interface
-        endpoint: Endpoint,
-        restarts: int,
-        max_restarts: int,  # noqa: ARG002 - part of the interface
-    ) -> None:
+    async def start(self, seating: Seating) -> None:
         assert not self.alive, "workers of two rounds at once"
         self.alive = True
-        self.started.append(
-            Started(round=round, first_rank=first_rank, world_size=world_size, endpoint=endpoint, restarts=restarts)
-        )
+        self.started.append(seating)
 
     def drain(self, reason: str) -> None:
         self.drains.append(reason)

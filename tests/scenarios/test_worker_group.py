@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from elastic_aws.agent.fork_server import ForkServer
-from elastic_aws.agent.group_events import GroupDrained, GroupEvent, GroupFailed, GroupFinished
+from elastic_aws.agent.group_events import GroupDrained, GroupEvent, GroupFailed, GroupFinished, Seating
 from elastic_aws.agent.worker_group import Launch, WorkerGroup
 from elastic_aws.round_record import Endpoint
 from tests.waiting import until, wait_until
@@ -45,7 +45,7 @@ def launch_of(script: str, logs: Path, *, arguments: tuple[str, ...] = (), worke
 
 async def start(group: WorkerGroup, workers: int = 2, number: int = 1, endpoint: Endpoint | None = None) -> None:
     endpoint = endpoint or await group.open_endpoint("127.0.0.1")
-    await group.start(
+    seating = Seating(
         round=number,
         first_rank=0,
         world_size=workers,
@@ -55,6 +55,7 @@ async def start(group: WorkerGroup, workers: int = 2, number: int = 1, endpoint:
         restarts=number - 1,
         max_restarts=3,
     )
+    await group.start(seating)
 
 
 def with_group(launch: Launch, act: Callable[[WorkerGroup], Awaitable[None]]) -> None:

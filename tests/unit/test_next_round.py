@@ -72,7 +72,7 @@ def running(*nodes: str) -> tuple[RoundRecord, tuple[MemberRecord, ...]]:
 
 def failed(record: MemberRecord, **changes: object) -> MemberRecord:
     failure = Failure(node=record.node, rank=0, round=record.round, exit_code=42, message="boom")
-    return replace(record, state=MemberState.FAILED, failure=replace(failure, **changes))  # type: ignore[arg-type]
+    return replace(record, state=MemberState.FAILED, failure=replace(failure, **changes))  # type: ignore[arg-type] # any field
 
 
 def test_first_round_is_formed_at_once_when_the_target_is_there() -> None:
@@ -259,7 +259,7 @@ class World:
 
     def change(self, node: str, **changes: object) -> None:
         if node in self.members:
-            self.members[node] = replace(self.members[node], **changes)  # type: ignore[arg-type]
+            self.members[node] = replace(self.members[node], **changes)  # type: ignore[arg-type] # any field
 
     def busy(self, node: str) -> bool:
         record = self.members.get(node)
